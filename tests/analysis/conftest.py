@@ -18,6 +18,12 @@ class Run:
         assert main([*map(str, words)]) == code
         return self.capsys.readouterr()
 
+    def done(self, main: Callable[[list[str]], int], *words: object) -> str:
+        """Output of a command that ends well, without a word of warning."""
+        out, err = self(main, *words)
+        assert not err
+        return out
+
     def refused(self, says: str, main: Callable[[list[str]], int], *words: object) -> None:
         """The command fails with one line of error that says this, and shows nothing."""
         out, err = self(main, *words, code=1)

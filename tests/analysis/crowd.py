@@ -1,13 +1,12 @@
 """Made-up results by the thousand: those of `tests.analysis.fake`, again and again under other names."""
 
-import json
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from tests.analysis import fake
-from zoo.results import store, table
+from zoo.results import table
 
 LABELS = 4  # copies of a mixer; further ones are wider
 
@@ -22,12 +21,7 @@ def records(cells: int) -> Iterator[dict[str, Any]]:
 def write(folder: Path, cells: int) -> Path:
     """A results folder with everything that a record is, in the size that it has."""
     for record in records(cells):
-        home = folder / record["run_id"]
-        home.mkdir(parents=True)
-        text = json.dumps({"schema": store.SCHEMA} | record)
-        (home / "result.json").write_text(text)  # `results.finish` would wait for the disk each time
-        (home / "config.yaml").write_text(_config(record))
-        (home / "metrics.csv").write_text(_metrics(record))
+        fake.put(folder, record, {"config.yaml": _config(record), "metrics.csv": _metrics(record)})
     return folder
 
 

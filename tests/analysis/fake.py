@@ -1,13 +1,15 @@
 """Made-up results in the form of `zoo.results`, shaped like a small MQAR frontier; nothing was measured."""
 
+import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from tests.command import written
 from zoo.results import store
 from zoo.results import table as results_table
 
@@ -63,11 +65,25 @@ def records(seeds: int = 3) -> list[dict[str, Any]]:
 def write(folder: Path, seeds: int = 3, of: list[dict[str, Any]] | None = None) -> Path:
     """A results folder with these records, or those given, and a short training curve beside each."""
     for record in of or records(seeds):
-        home = folder / record["run_id"]
-        home.mkdir(parents=True)
-        store.finish(home, record)
-        _curve(record).to_csv(home / "metrics.csv", index=False)
+        put(folder, record, {"metrics.csv": _curve(record).to_csv(index=False)})
     return folder
+
+
+def put(home: Path, record: dict[str, Any], files: dict[str, str] | None = None) -> Path:
+    """A cell's folder: its record, for which `store.finish` would wait for the disk, and other files."""
+    folder = home / record["run_id"]
+    texts = {"result.json": json.dumps({"schema": store.SCHEMA} | record)} | (files or {})
+    for name, text in texts.items():
+        written(folder / name, text)
+    return folder
+
+
+def change(folder: Path, to: Callable[[dict[str, Any]], object] | None = None, **keys: Any) -> None:
+    """Set keys of the record that lies in `folder`, or do something else to it."""
+    record = json.loads((folder / "result.json").read_text()) | keys
+    if to:
+        to(record)
+    (folder / "result.json").write_text(json.dumps(record))
 
 
 def table(seeds: int = 3) -> pd.DataFrame:
@@ -77,8 +93,7 @@ def table(seeds: int = 3) -> pd.DataFrame:
 
 @cache
 def _loaded(seeds: int) -> pd.DataFrame:
-    with TemporaryDirectory() as folder:
-        return results_table.load(write(Path(folder), seeds))
+    return results_table.table(sorted(records(seeds), key=lambda record: record["run_id"]))
 
 
 def _record(run_id: str, point: Point, lr: float, seed: int, noise: float) -> dict[str, Any]:

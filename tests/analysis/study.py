@@ -1,7 +1,6 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +14,6 @@ from analysis.figures import gallery
 from tests.analysis import fake
 from tests.registry import composer
 from zoo.config import command_line
-from zoo.results import store
 from zoo.results import table as results_table
 
 SEVEN = [(64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256)]  # published slices
@@ -99,11 +97,6 @@ def table(records: list[dict[str, Any]]) -> pd.DataFrame:
 def write(folder: Path, records: list[dict[str, Any]]) -> Path:
     """A results folder with these records and a training curve of two steps beside each."""
     for cell in records:
-        home = folder / cell["run_id"]
-        home.mkdir(parents=True)
-        (home / "result.json").write_text(json.dumps({"schema": store.SCHEMA} | cell))
-        (home / "config.yaml").write_text("seed: 0\n")
-        (home / "env.json").write_text("{}")
         final = cell["slices"][0]["accuracy"] or 0.0
         lines = [f"{step},valid,seq_len=64,accuracy,{final * step / 100:g}" for step in (50, 100)]
         losses = [(50, 32, 3, 2.0), (50, 64, 1, 6.0), (100, 32, 3, 0.5), (100, 64, 1, 0.5)]
@@ -111,15 +104,9 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
             lines += [
                 f"{step},train,seq_len={length},{row}" for row in (f"loss,{loss}", f"answers,{answers}")
             ]
-        (home / "metrics.csv").write_text("\n".join(["step,split,slice,metric,value", *lines]) + "\n")
+        metrics = "\n".join(["step,split,slice,metric,value", *lines]) + "\n"
+        fake.put(folder, cell, {"config.yaml": "seed: 0\n", "env.json": "{}", "metrics.csv": metrics})
     return folder
-
-
-def change(folder: Path, to: Callable[[dict[str, Any]], object]) -> None:
-    """Do something to the record that lies in `folder`."""
-    record = json.loads((folder / "result.json").read_text())
-    to(record)
-    (folder / "result.json").write_text(json.dumps(record))
 
 
 def batch(sweep: str) -> list[list[str]]:

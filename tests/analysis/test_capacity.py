@@ -3,10 +3,11 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.statistics.capacity import capacities, crossing, fits, lines
-from tests.analysis import handmade
+from tests.analysis import study
 
 LOADS = (4, 8, 16, 32, 64)
 LOG = np.log2(LOADS[:4])
@@ -38,20 +39,23 @@ def curve(pairs: float, state: float) -> float:
 STATES = (128, 256, 512, 1024)
 
 
-def cell(state: float, pairs: int, seed: int, **more: object) -> dict:
-    noise = 0.01 * (seed - 1)
-    point = {"point": f"p{state}-{pairs}-{more}", "state_resident": state, "mixer.d_state": state}
-    return point | {"num_kv_pairs": pairs, "seed": seed, "accuracy": curve(pairs, state) + noise} | more
+def cell(state: int, seed: int, slices: list[tuple[int, int]]) -> dict:
+    record = study.record("m", 0.0, seed=seed, state=state, slices=slices, d_state=state)
+    for entry in record["slices"]:
+        entry["accuracy"] = curve(entry["slice"]["num_kv_pairs"], state) + 0.01 * (seed - 1)
+    return record
 
 
-ALL = list(product(STATES, LOADS, range(3)))
-ONE_LOAD_A_RUN = [cell(s, n, seed, seq_len=8 * n, state_seq_len=8 * n) for s, n, seed in ALL]
-SLICES_OF_ONE_CELL = [cell(s, n, seed) | {"point": f"p{s}"} for s, n, seed in ALL]
+def of_one_cell(*loads: int) -> pd.DataFrame:
+    slices = [(64, n) for n in loads]
+    return study.table([cell(s, seed, slices) for s, seed in product(STATES, range(3))])
 
 
-@pytest.mark.parametrize("rows", [ONE_LOAD_A_RUN, SLICES_OF_ONE_CELL])
-def test_the_law_that_made_the_study_is_found(rows: list[dict]) -> None:
-    table = handmade.study(rows)
+ONE_LOAD_A_RUN = [cell(s, seed, [(8 * n, n)]) for s, n, seed in product(STATES, LOADS, range(3))]
+
+
+@pytest.mark.parametrize("table", [study.table(ONE_LOAD_A_RUN), of_one_cell(*LOADS)], ids=["runs", "slices"])
+def test_the_law_that_made_the_study_is_found(table: pd.DataFrame) -> None:
     found = capacities(table).set_index("state")
     assert len(found) == 4 and set(found["loads"]) == {5} and set(found["censored"]) == {""}
     assert found["pairs"].to_dict() == pytest.approx({s: 0.2 * s**0.75 for s in STATES}, rel=0.02)
@@ -62,25 +66,23 @@ def test_the_law_that_made_the_study_is_found(rows: list[dict]) -> None:
 
 
 def test_what_lies_outside_the_loads_takes_no_part() -> None:
-    rows = [row for row in SLICES_OF_ONE_CELL if row["num_kv_pairs"] in (8, 16)]
-    found = capacities(handmade.study(rows)).set_index("state")
+    found = capacities(of_one_cell(8, 16)).set_index("state")
     assert found["censored"].to_dict() == {128: "below", 256: "", 512: "above", 1024: "above"}
     assert found["pairs"].isna().to_dict() == {128: True, 256: False, 512: True, 1024: True}
     assert found.loc[1024, "high"] == np.inf and found.loc[128, "low"] == 0
-    law = fits(handmade.study(rows)).iloc[0]
+    law = fits(of_one_cell(8, 16)).iloc[0]
     assert np.isnan(law["exponent"]) and law["censored"] == 3 and law["states"] == 1
 
 
 def cache(pairs: int, accuracy: float, heads: int = 1) -> dict:
     """A cell whose state grows with the load: 10 scalars a pair and head."""
-    load = {"num_kv_pairs": pairs, "seq_len": 8 * pairs, "state_seq_len": 8 * pairs, "accuracy": accuracy}
-    return load | {"point": f"p{heads}-{pairs}", "state_resident": 10 * heads * pairs, "mixer.heads": heads}
+    return study.record("m", accuracy, state=10 * heads * pairs, slices=[(8 * pairs, pairs)], heads=heads)
 
 
 def test_a_state_that_grows_with_the_load_is_read_off_where_the_capacity_is() -> None:
     """A cache of 10 n scalars that recalls 16 pairs but not 32: 0.9 half way between."""
     scored = {4: 1.0, 8: 1.0, 16: 1.0, 32: 0.8}
-    found = capacities(handmade.study([cache(*cell) for cell in scored.items()])).iloc[0]
+    found = capacities(study.table([cache(*cell) for cell in scored.items()])).iloc[0]
     assert found["pairs"] == pytest.approx(2**4.5) and found["state"] == pytest.approx(10 * 2**4.5)
     assert np.isnan(found["low"]) and found["seeds"] == 1
 
@@ -88,7 +90,7 @@ def test_a_state_that_grows_with_the_load_is_read_off_where_the_capacity_is() ->
 def test_a_fit_takes_each_state_where_its_capacity_is() -> None:
     """Caches of 10 c n scalars that recall 8 c pairs, and miss 16 c: pairs grow as the square root."""
     rows = [cache(n, 1.0 if n <= 8 * c else 0.8, c) for c, n in product((1, 2, 4), LOADS)]
-    law = fits(handmade.study(rows)).iloc[0]
+    law = fits(study.table(rows)).iloc[0]
     assert law["exponent"] == pytest.approx(0.5) and law["states"] == 3
 
 
@@ -102,10 +104,10 @@ def test_a_line_needs_three_distinct_places() -> None:
 
 
 def test_mixers_whose_state_is_not_all_their_memory_have_no_capacity() -> None:
-    assert capacities(handmade.study([row | {"causal": False} for row in SLICES_OF_ONE_CELL])).empty
+    assert capacities(of_one_cell(*LOADS).assign(causal=False)).empty
 
 
 def test_a_study_without_pairs_is_refused() -> None:
-    table = handmade.study(SLICES_OF_ONE_CELL).drop(columns="num_kv_pairs")
+    table = of_one_cell(*LOADS).drop(columns="num_kv_pairs")
     with pytest.raises(ValueError, match="Task mqar has no axis of load"):
         capacities(table)

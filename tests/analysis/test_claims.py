@@ -50,12 +50,15 @@ def test_so_many_claims_of_so_few_seeds_cannot_be_shown(home: Path, tmp_path: Pa
         assert run(claims.main, home, path)[0].count(verdict) == count
 
 
-@pytest.mark.parametrize("file", sorted(SWEEPS.glob("*.claims.csv")), ids=lambda file: file.name)
-def test_the_claims_of_a_sweep_can_hold(file: Path) -> None:
+def can_hold(file: Path) -> bool:
     batch = study.batch(file.name.partition(".")[0])
     seeds = {word for words in batch for word in words if word.startswith("seed=")}
-    can = len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
-    assert can == (file.name != "mini_state_threshold.claims.csv")  # as docs/bits.md says
+    return len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
+
+
+def test_the_claims_of_all_sweeps_but_one_can_hold() -> None:
+    cannot = [file.name for file in SWEEPS.glob("*.claims.csv") if not can_hold(file)]
+    assert cannot == ["mini_state_threshold.claims.csv"]  # as docs/bits.md says
 
 
 def test_one_seed_has_no_interval(tmp_path: Path, run: Run) -> None:
@@ -84,8 +87,3 @@ def test_a_claim_about_nothing_is_one_line(
     home: Path, tmp_path: Path, run: Run, row: str, words: str
 ) -> None:
     run.refused(words, claims.main, home, written(tmp_path, row))
-
-
-def test_the_claims_of_studies_can_be_read() -> None:
-    found = [csv.read(path, claims.COLUMNS) for path in SWEEPS.glob("*.claims.csv")]
-    assert found and all(len(table) for table in found)

@@ -16,6 +16,7 @@ from analysis.statistics import __main__ as statistics
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
 from tests.analysis.seen import legend_texts
+from tests.command import written
 
 EXPECTED = """# made up
 mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance
@@ -90,15 +91,11 @@ def test_bad_options_are_one_line(results: Path, run: Run, options: list[str], s
     run.refused(says, pareto.main, results, *options)
 
 
-def test_an_empty_and_a_missing_folder_are_one_line(tmp_path: Path, run: Run) -> None:
+def test_a_bad_folder_is_one_line(results: Path, tmp_path: Path, run: Run) -> None:
     run.refused("no finished cell", pareto.main, tmp_path)
     run.refused("does not exist", pareto.main, tmp_path / "nowhere")
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(results: Path, tmp_path: Path, run: Run) -> None:
-    (tmp_path / "file").write_text("")
     says = "file.* cannot be written .*: name another place with --out"
-    run.refused(says, pareto.main, results, "--out", tmp_path / "file")
+    run.refused(says, pareto.main, results, "--out", written(tmp_path / "file", ""))
 
 
 HOSTILE = ('=HYPERLINK("http://x")', "$\\frac{$", "[/red]", "+1+1", "@SUM(A1)")
@@ -121,14 +118,14 @@ def test_labels_are_data(hostile: Path, tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "written"),
+    ("cell", "as_text"),
     [
         ("=1+1", "'=1+1"), ("@x", "'@x"), ("+a", "'+a"), ("-a", "'-a"), ("\t=1", "'\t=1"),
         ("-1", "-1"), ("+1e-3", "+1e-3"), ("-", "-"), ("a=1", "a=1"), (-1.5, "-1.5"),
     ],
 )  # fmt: skip
-def test_a_cell_that_a_spreadsheet_would_compute_is_a_word(cell: object, written: str) -> None:
-    assert as_csv(pd.DataFrame({"=a": [cell]})) == f"'=a\n{written}\n"
+def test_a_cell_that_a_spreadsheet_would_compute_is_a_word(cell: object, as_text: str) -> None:
+    assert as_csv(pd.DataFrame({"=a": [cell]})) == f"'=a\n{as_text}\n"
 
 
 def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: Run) -> None:
@@ -151,17 +148,15 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
 def test_expected_against_got(
     results: Path, tmp_path: Path, run: Run, score: float, strict: bool, code: int
 ) -> None:
-    path = tmp_path / "expected.csv"
-    path.write_text(EXPECTED.format(score=score))
+    path = written(tmp_path / "expected.csv", EXPECTED.format(score=score))
     printed, _ = run(expected.main, results, path, *["--strict"] * strict, code=code)
     assert f"{2 if score == 0.99 else 1} of 2 as expected" in printed
     assert ("OFF" in printed) == (score == 0.5)
 
 
 def test_an_expected_point_that_was_not_run_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "expected.csv"
-    path.write_text("mixer,slice,accuracy,tolerance\nrwkv,mean,0.5,1.0\nattention,mean,1.0,0.01\n")
-    checked = expected.check(fake.table(), expected.read(path))
+    text = "mixer,slice,accuracy,tolerance\nrwkv,mean,0.5,1.0\nattention,mean,1.0,0.01\n"
+    checked = expected.check(fake.table(), expected.read(written(tmp_path / "expected.csv", text)))
     assert checked["mark"].tolist() == ["MISSING", "ok"]
     assert checked["got"].isna().tolist() == [True, False]
 
@@ -178,9 +173,7 @@ def test_an_expected_point_that_was_not_run_is_missing(tmp_path: Path) -> None:
 def test_a_wrong_expectation_is_one_line(
     results: Path, tmp_path: Path, run: Run, text: str, says: str
 ) -> None:
-    path = tmp_path / "expected.csv"
-    path.write_text(text)
-    run.refused(says, expected.main, results, path)
+    run.refused(says, expected.main, results, written(tmp_path / "expected.csv", text))
 
 
 def test_loads_are_a_markdown_table_best_first(results: Path, run: Run) -> None:
@@ -206,18 +199,14 @@ Mine,200,0.95,,
 """
 
 
-def own_points(tmp_path: Path, text: str) -> Path:
-    (tmp_path / "mine.csv").write_text(text)
-    return tmp_path / "mine.csv"
-
-
 def test_own_points_are_read(tmp_path: Path) -> None:
-    rows = read_own(own_points(tmp_path, OWN_POINTS), "resident")
+    rows = read_own(written(tmp_path / "mine.csv", OWN_POINTS), "resident")
     assert rows["name"].tolist() == ["Mine", "Mine", "Another, one"]
     assert rows["state_resident"].tolist() == [100, 200, 50]
     assert rows["low"].isna().tolist() == [False, True, True]
     bom = "\ufeffaccuracy,name,decode_tokens_per_second\r\n1,a,3e4\r\n"
-    assert read_own(own_points(tmp_path, bom), "throughput")["decode_tokens_per_second"].tolist() == [3e4]
+    again = read_own(written(tmp_path / "mine.csv", bom), "throughput")
+    assert again["decode_tokens_per_second"].tolist() == [3e4]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +230,7 @@ def test_own_points_are_read(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_every_mistake_in_own_points_is_a_line(tmp_path: Path, text: str, says: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
-        read_own(own_points(tmp_path, text), "resident")
+        read_own(written(tmp_path / "mine.csv", text), "resident")
     for line, wanted in zip(str(caught.value).splitlines(), says, strict=True):
         assert wanted in line and "mine.csv" in line
 
@@ -252,7 +241,7 @@ def test_own_points_are_drawn_named_and_no_part_of_frontier_table_and_csv(
     home = study.write(tmp_path / "r", [study.record("based", 0.5, state=800)])
     drawn: list[figure.Figure] = []
     monkeypatch.setattr(pareto.page, "save", lambda picture, *_: drawn.append(picture) or [])
-    printed, _ = run(pareto.main, home, "--points", own_points(tmp_path, OWN_POINTS))
+    printed, _ = run(pareto.main, home, "--points", written(tmp_path / "mine.csv", OWN_POINTS))
     assert "Mine" not in printed and "Mine" not in (home / "figures" / "pareto.csv").read_text()
     (ax,) = [ax for ax in drawn[0].axes if ax.get_title() is not None][:1]
     at = [tuple(c.get_offsets()[0]) for c in ax.collections if len(c.get_offsets()) == 1]
@@ -260,7 +249,7 @@ def test_own_points_are_drawn_named_and_no_part_of_frontier_table_and_csv(
     names = legend_texts(drawn[0])
     assert names.count("Mine") == 1 and {"Another, one", "points of your own"} <= set(names)
     assert ax.get_xlim()[0] < 50
-    wrong = own_points(tmp_path, "name,accuracy\na,2\n")
+    wrong = written(tmp_path / "mine.csv", "name,accuracy\na,2\n")
     assert run(pareto.main, home, "--points", wrong, code=1)[1].count("error: ") == 1
     assert "There is no " in run(pareto.main, home, "--points", tmp_path / "none.csv", code=1)[1]
 
@@ -268,4 +257,4 @@ def test_own_points_are_drawn_named_and_no_part_of_frontier_table_and_csv(
 def test_beside_several_loads_own_points_are_refused(tmp_path: Path, run: Run) -> None:
     records = [study.record("based", 0.5, slices=[(8 * n, n)]) for n in (4, 8)]
     home = study.write(tmp_path / "r", records)
-    run.refused("beside 2 loads", pareto.main, home, "--points", own_points(tmp_path, OWN_POINTS))
+    run.refused("beside 2 loads", pareto.main, home, "--points", written(tmp_path / "mine.csv", OWN_POINTS))

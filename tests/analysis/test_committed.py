@@ -1,7 +1,6 @@
 """What is committed belongs together: sweeps, their results, and the pictures that are made from these."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -9,10 +8,10 @@ from analysis.drawing.style import SCREEN
 from analysis.figures import gallery
 from analysis.statistics import bounds
 from tests.analysis.study import FIGURES, batch, is_committed
+from tests.command import ROOT
 from tests.registry import composer
 from zoo.results.table import load
 
-ROOT = Path(__file__).parents[2]
 HELD = sorted((ROOT / "docs" / "results").glob("*.zip"))
 GROWING = ("based_fig2_cpu", "atlas_frontier", "learning")  # sweeps that still run: their archives lack cells
 ARCHIVES = [path for path in HELD if path.stem not in GROWING]

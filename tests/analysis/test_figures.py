@@ -18,8 +18,8 @@ from analysis.statistics.scored import means
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
 from tests.analysis.seen import colliding, off_the_page
+from tests.command import ROOT, written
 
-ROOT = Path(__file__).parents[2]
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
 OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "variants")
 SEEDS = (0, 1, 2)
@@ -279,10 +279,8 @@ def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> 
 
 def test_a_record_that_cannot_be_read_is_named_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
     home = study.write(tmp_path / "some", study.seeds("based", [0.5] * 3))
-    (home / "broken").mkdir()
-    (home / "broken" / "result.json").write_text('{"schema": 2, "run')
-    done_in_part = 3
-    _, said = run(command.main, "heat_map", home, "--out", tmp_path / "out", code=done_in_part)
+    written(home / "broken" / "result.json", '{"schema": 2, "run')
+    _, said = run(command.main, "heat_map", home, "--out", tmp_path / "out", code=3)  # done in part
     assert "warning: " in said and "broken" in said
     assert (tmp_path / "out" / "heat_map.png").is_file()
 

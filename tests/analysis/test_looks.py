@@ -18,7 +18,7 @@ from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
 from tests.analysis import fake, study
-from tests.analysis.seen import legend_texts
+from tests.analysis.seen import legend_texts, off_the_page
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"
 EIGHT = ["seq_len=64,num_kv_pairs=8"]
@@ -147,8 +147,7 @@ def test_a_figure_of_print_refuses_other_tasks(tmp_path: Path, name: str) -> Non
 def test_captions_fit_whatever_they_say(style, tmp_path: Path) -> None:
     long = study.record("based", 0.5, task="W" * 60) | {"label": "M" * 70}
     figure = study.drawn("frontier", tmp_path / "r", [long], style).figure
-    for text in figure.texts:
-        assert text.get_window_extent().x1 <= figure.bbox.x1, style.name
+    assert not off_the_page(figure.texts, figure)
 
 
 DEUTERANOPIA = [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]  # Machado et al. 2009

@@ -76,17 +76,22 @@ def test_the_legend_explains_every_mark_that_occurs_and_no_other(picture: Figure
     assert "frontier" in texts and not any(mark in texts for mark in marks)
 
 
-def test_every_point_has_its_mark_and_hollow_ones_are_apart(picture: Figure, shown: Pareto) -> None:
-    ax = picture.axes[0]
-    alone = [c for c in ax.collections if len(c.get_offsets()) == 1]
+@pytest.mark.parametrize(("axis", "points"), [("resident", 17), ("paper", 15), ("touched", 17)])
+def test_every_point_has_its_mark_and_hollow_ones_are_apart(axis: str, points: int) -> None:
+    shown, state = pareto(fake.table(), axis=axis), f"state_{axis}"
+    picture = one_panel(shown.points, list(shown.by_slice), axis=axis)
+    assert ("what one decode step reads" in " ".join(legend_texts(picture))) == (axis == "resident")
+    alone = [c for c in picture.axes[0].collections if len(c.get_offsets()) == 1]
     at = {tuple(np.round(c.get_offsets()[0], 6)): c for c in reversed(alone)}  # below what stands beside it
-    for row in shown.points.to_dict("records"):
-        mark = at[(round(row["state_resident"], 6), round(top(row), 6))]
+    known = shown.points.dropna(subset=[state])
+    assert len(known) == points
+    for row in known.to_dict("records"):
+        mark = at[(round(row[state], 6), round(top(row), 6))]
         hollow = np.allclose(mark.get_facecolor()[0], 1)
         assert hollow == (not row["causal"] or top(row) < row["chance"] + MARGIN)
     flags = {tuple(c.get_offsets()[0]) for c in alone if list(c.get_sizes()) == [9]}
-    flagged = shown.points.loc[shown.points["lr_edge"] != ""].to_dict("records")
-    assert flags == {(row["state_resident"], top(row)) for row in flagged} and flagged
+    flagged = known.loc[known["lr_edge"] != ""].to_dict("records")
+    assert flags == {(row[state], top(row)) for row in flagged} and flagged
 
 
 def test_diverged_seeds_are_counted_below_zero(picture: Figure) -> None:
@@ -265,18 +270,6 @@ def test_csv_is_the_mean_and_each_slice_and_the_same_every_time(shown: Pareto) -
 
 def test_bytes_in_words() -> None:
     assert [in_bytes(n) for n in (512, 1024, 65536, 2**21)] == ["512 B", "1 KiB", "64 KiB", "2 MiB"]
-
-
-@pytest.mark.parametrize("axis", ["paper", "touched"])
-def test_the_other_counts_of_state(axis: str) -> None:
-    other = pareto(fake.table(), axis=axis)
-    picture = one_panel(other.points, list(other.by_slice), axis=axis)
-    assert "what one decode step reads" not in legend_texts(picture)
-    marks = {tuple(np.round(at, 6)) for c in picture.axes[0].collections for at in c.get_offsets()}
-    known = other.points.dropna(subset=[f"state_{axis}"])
-    assert len(known) == (15 if axis == "paper" else 17)
-    for row in known.to_dict("records"):
-        assert (round(row[f"state_{axis}"], 6), round(top(row), 6)) in marks
 
 
 def test_where_more_is_better_the_frontier_turns_round() -> None:

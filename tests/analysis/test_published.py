@@ -1,6 +1,5 @@
 """The published points and claims, and ours beside them, on points whose answer is known by hand."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from analysis.published.picture import dressed
 from analysis.records.where import where
 from analysis.statistics import scored
 from tests.analysis import study
+from tests.command import ROOT
 from tests.registry import composer
 from zoo.model import outline
 
-ROOT = Path(__file__).parents[2]
 TABLES = ("based_fig2", "zoology_fig2")
 FIGURES = ("based_fig3", "based_fig8", "se_attn_ablations")
 

@@ -67,10 +67,6 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, run: Run) -> None:
     assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
 
 
-def test_a_folder_without_cells_is_an_error(tmp_path: Path, run: Run) -> None:
-    run.refused("no finished cell", __main__.main, tmp_path)
-
-
 def test_an_impossible_cell_and_an_unreadable_one_are_reported(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

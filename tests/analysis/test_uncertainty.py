@@ -66,24 +66,19 @@ def points(*pairs: tuple[float, float], **columns: object) -> pd.DataFrame:
     ],
 )
 def test_keeps_what_nothing_beats(pairs: list[tuple[float, float]], on: list[bool]) -> None:
-    assert frontier(points(*pairs)).tolist() == on
+    frame = points(*pairs).set_axis([7, 3, 5][: len(pairs)])
+    assert frontier(frame).to_dict() == dict(zip(frame.index, on, strict=True))
 
 
 @pytest.mark.parametrize(
-    "apart", [{"causal": [False, True]}, {"exact_decode": [False, True]}, {"diverged": [3, 0]}]
+    "apart",
+    [
+        *({"causal": [False, True]}, {"exact_decode": [False, True]}, {"diverged": [3, 0]}),
+        {"state_resident": [np.nan, 7.0]},  # it lacks this count of state
+    ],
 )
 def test_what_takes_no_part_neither_stands_on_it_nor_beats_others(apart: dict[str, object]) -> None:
     assert frontier(points((1, 0.9), (2, 0.5), **apart)).tolist() == [False, True]
-
-
-def test_a_point_without_this_count_of_state_takes_no_part() -> None:
-    frame = points((1, 0.9), (2, 0.5)).assign(state_paper=[float("nan"), 7.0])
-    assert frontier(frame, "state_paper").tolist() == [False, True]
-
-
-def test_the_index_of_the_points_is_kept() -> None:
-    frame = points((2, 0.4), (1, 0.5)).set_axis([7, 3])
-    assert frontier(frame)[3] and not frontier(frame)[7]
 
 
 SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.3, 0.3, 0.3])]
@@ -93,12 +88,11 @@ def share(rows: handmade.Rows) -> list[float]:
     return on_frontier(handmade.points(rows), handmade.scores(rows)).tolist()
 
 
-def test_points_that_no_seed_moves_are_on_it_always_or_never() -> None:
-    assert share(SURE) == [1, 1, 0]
-
-
 def test_a_point_is_on_the_frontier_as_often_as_its_draws_are() -> None:
-    """The second has seeds 0 and 1, the first 0.4 twice: it is above in 3 draws of 4 (means 0.5 and 1)."""
+    """Always or never where no seed moves it.
+
+    The second of two has seeds 0 and 1, the first 0.4 twice: it is above in 3 draws of 4 (means .5 and 1)."""
+    assert share(SURE) == [1, 1, 0]
     found = share([("a", 1.0, [0.4, 0.4]), ("b", 2.0, [0.0, 1.0])])
     assert found[0] == 1 and found[1] == pytest.approx(0.75, abs=0.03)
 

@@ -4,11 +4,13 @@ import shutil
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.analysis.conftest import Run
 from tests.training.tiny import tiny
 from zoo import evaluate
 from zoo.evaluation.trained import Trained, load
@@ -68,13 +70,7 @@ Ask = Callable[..., tuple[str, str]]
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
     """`python -m zoo.evaluate words`: its output and errors, where it ends with this exit code."""
-
-    def asked(*words: object, code: int = 0) -> tuple[str, str]:
-        capsys.readouterr()
-        assert evaluate.main([*map(str, words)]) == code
-        return capsys.readouterr()
-
-    return asked
+    return partial(Run(capsys), evaluate.main)
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], nam
     held = zoo.load(trained[name])
     table = asking(cuts=[0.25, 0.5]).table(held)
     assert len(table) == len(held.task.segments("test")) * len(held.model.layers) * 2
+    assert not {"run_id", "mixer"} & set(table), "a record's columns keep the answers from being read"
     for row in table.to_dict("records"):
         assert 0 < row["above_0.1"] <= row["above_0.001"] <= row["rank"] <= row["resident"]
         assert 1 <= row["entropy"] <= row["rank"] and row["rows"] == 2
@@ -81,9 +82,3 @@ def test_four_bars_are_sums_over_layers_and_means_over_seeds():
     values, pairs = 36, 8  # as many more as the filler leaves open
     assert 0 < row["needed"] * 32 <= bits_of_different(pairs, values)
     assert len(draw("effective_state", study, SCREEN).figure.axes) == 1
-
-
-def test_answers_are_read_beside_the_cells_own_mixer(trained: dict[str, Path]):
-    """A column of the same name once kept all answers from being read."""
-    table = asking().table(zoo.load(trained["attention"]))
-    assert not {"run_id", "mixer"} & set(table) and "layer_class" in table

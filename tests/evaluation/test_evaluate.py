@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.analysis.fake import change
 from tests.command import ROOT
 from tests.evaluation.conftest import Ask
 from tests.training.tiny import segment
@@ -154,8 +155,7 @@ def test_answers_of_weights_that_have_gone_are_not_read(one: Path, ask: Ask) -> 
     with pytest.warns(UserWarning, match=damaged):
         load_evaluations(one.parent, "distance")
     (answer.parent / "distance-000000000000.csv").unlink()
-    record = json.loads((one / "result.json").read_text())
-    (one / "result.json").write_text(json.dumps(record | {"weights": "0" * 64}))
+    change(one, weights="0" * 64)
     with pytest.raises(ValueError, match=r"holds no answers to distance: run `python -m zoo.evaluate"):
         load_evaluations(one.parent, "distance")
 

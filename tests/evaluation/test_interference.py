@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tests.command import refusal
 from zoo.evaluation.interference import Interference, kinds
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import Batch
@@ -51,6 +52,5 @@ def test_shares_are_those_of_a_count_by_hand(held: Trained) -> None:
 
 
 def test_a_task_that_writes_once_is_refused(held: Trained) -> None:
-    says = "asks for keys written again, and MQAR has none: use task=mqar_over"
-    with pytest.raises(ValueError, match=says):
+    with refusal("asks for keys written again, and MQAR has none: use task=mqar_over"):
         Interference(split="test").table(held)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 import zoo
+from tests.analysis.fake import change
 from tests.evaluation.conftest import CELLS, Ask
 from tests.population.together import trained_together
 from tests.training.tiny import tiny
@@ -105,29 +106,16 @@ def test_archives_carry_weights_where_that_is_asked_for(one: Path, tmp_path: Pat
     assert torch.equal(held.model.embedding, load_file(tmp_path / "away")["embedding"])
 
 
-def _record(folder: Path, **changes: Any) -> None:
-    path = folder / "result.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def _kept(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+def _other(folder: Path, content: bytes) -> None:
     """Other weights, under the hash that the record has of them."""
+    (folder / WEIGHTS).write_bytes(content)
+    change(folder, weights=weights.hashlib.sha256(content).hexdigest())
+
+
+def _kept(folder: Path, to: Callable[[dict[str, torch.Tensor]], object]) -> None:
     found = load_file(folder / WEIGHTS)
-    change(found)
-    save_file(found, folder / WEIGHTS)
-    _record(folder, weights=weights.hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest())
-
-
-def _config(folder: Path, old: str, new: str) -> None:
-    path = folder / "config.yaml"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-
-
-def _unreadable(folder: Path) -> None:
-    """Weights that are no safetensors file, under the hash that the record has of them."""
-    (folder / WEIGHTS).write_bytes(b"x")
-    _record(folder, weights=weights.hashlib.sha256(b"x").hexdigest())
+    to(found)
+    _other(folder, save(found))
 
 
 def _yaml(text: str) -> Callable[[Path], object]:
@@ -139,11 +127,11 @@ NO_CONFIG = "is no config of a cell"
 # what is done to a run's folder -> what `zoo.load` says
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "unfinished": (lambda f: (f / "result.json").unlink(), "is not finished: give the command that made it"),
-    "diverged": (lambda f: _record(f, status="diverged", diverged_step=3), "diverged at step 3: it kept no"),
+    "diverged": (lambda f: change(f, status="diverged", diverged_step=3), "diverged at step 3: it kept no"),
     "no file": (lambda f: (f / WEIGHTS).unlink(), NONE),
-    "none kept": (lambda f: _record(f, weights=None), NONE),
+    "none kept": (lambda f: change(f, weights=None), NONE),
     "damaged": (lambda f: (f / WEIGHTS).write_bytes(b"x"), "is damaged, or not of its record"),
-    "no safetensors": (_unreadable, "is no safetensors file"),
+    "no safetensors": (lambda f: _other(f, b"x"), "is no safetensors file"),
     "a tensor less": (lambda f: _kept(f, lambda w: w.pop("embedding")), "its model: embedding is missing"),
     "a tensor more": (
         lambda f: _kept(f, lambda w: w.update(x=torch.ones(1))),
@@ -154,7 +142,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: _kept(f, lambda w: w.update(embedding=w["embedding"].double())),
         "embedding is torch.float64, the",
     ),
-    "another config": (lambda f: _config(f, "vocab_size: 24", "vocab_size: 26"), "the config of attention-"),
+    "another config": (lambda f: change(f, run_id=f"attention-{'0' * 12}"), "the config of attention-"),
     "an alias": (_yaml("a: &x [1]\nb: *x\n"), "no config of a cell .*alias"),
     "no yaml": (_yaml("a: ["), NO_CONFIG),
     "a list": (_yaml("[1]"), NO_CONFIG),
@@ -164,16 +152,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_run_that_cannot_be_held_is_one_line(name: str, one: Path) -> None:
-    change, says = BROKEN[name]
-    change(one)
+    broken, says = BROKEN[name]
+    broken(one)
     with pytest.raises(ValueError, match=says) as error:
         zoo.load(one)
     assert "\n" not in str(error.value)
-
-
-def test_a_folder_of_runs_is_no_run_and_names_some(one: Path) -> None:
-    with pytest.raises(ValueError, match=rf"is a folder of \d+ runs: name one, .*{one.name.split('-')[0]}"):
-        zoo.load(one.parent)
 
 
 def test_a_setting_that_came_later_is_as_it_was_before(one: Path) -> None:
@@ -226,7 +209,7 @@ def _naming(one: Path, place: str, target: str) -> Path:
     (one / "config.yaml").write_text(yaml.safe_dump(config))
     record = json.loads((one / "result.json").read_text())
     choices = {"mixer": record["mixer"], "task": record.get("task", "")}
-    _record(one, run_id=(run_id := Cell(config, choices).run_id))
+    change(one, run_id=(run_id := Cell(config, choices).run_id))
     return one.rename(one.with_name(run_id))
 
 
@@ -275,6 +258,7 @@ def test_a_part_that_is_none_is_not_called(name: str, one: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (("{home}",), r"is a folder of \d+ runs: name one, .*attention-"),
         (("{home}/attention-0",), r"no run attention-0 in .*; did you mean attention-"),
         (("{home}/no/where",), "no run where in .*no, nor such a folder"),
         (("{home}", "../x"), "no run ../x in "),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.analysis.conftest import Run
 from tests.command import Refused
 from tests.results.test_results import write
 from zoo import archive
@@ -26,26 +27,22 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_reads_like_the_folder(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert archive.main([str(home)]) == 0
+def test_it_reads_like_the_folder(home: Path, run: Run) -> None:
     packed = home.with_suffix(".zip")
-    assert capsys.readouterr().out == f"2 cells: {packed}\n"
+    assert run.done(archive.main, home) == f"2 cells: {packed}\n"
     for load in (table.load, table.load_metrics, table.load_groups):
         pd.testing.assert_frame_equal(load(packed), load(home))
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
 
-def test_a_file_that_is_lost_or_a_link_is_named_and_its_record_stays(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_lost_or_a_link_is_named_and_its_record_stays(home: Path, run: Run) -> None:
     next(home.glob("*/env.json")).unlink()
     outside = home.parent / "secret"
     outside.write_text("x")
     curve = next(home.glob("*/metrics.csv"))
     curve.unlink()
     curve.symlink_to(outside)
-    assert archive.main([str(home)]) == 3
-    lines = sorted(capsys.readouterr().err.splitlines(), key=len)
+    lines = sorted(run(archive.main, home, code=3)[1].splitlines(), key=len)
     assert lines[0].endswith("/env.json is missing.") and "metrics.csv is a link, which may" in lines[1]
     with zipfile.ZipFile(home.with_suffix(".zip")) as file:
         assert len(file.namelist()) == 6 and b"x" not in map(file.read, file.namelist())

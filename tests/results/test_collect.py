@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -10,31 +9,18 @@ import pandas as pd
 import pytest
 
 from tests.analysis import fake
+from tests.analysis.conftest import Run
 from tests.command import Refused, written
 from zoo import collect
 from zoo.results import store
 from zoo.results import table as results_table
 
-Collected = Callable[..., str]
 METRICS = ("accuracy", "row_accuracy", "exact_rows", "loss", "coverage", "answers", "rows")
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fake.write(tmp_path_factory.mktemp("collect") / "results", seeds=1)
-
-
-@pytest.fixture
-def collected(capsys: pytest.CaptureFixture[str]) -> Collected:
-    """Runs `zoo.collect` where nothing is wrong: its output."""
-
-    def run(*words: str | Path) -> str:
-        code = collect.main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert (code, err) == (0, "")
-        return out
-
-    return run
 
 
 def same(one: object, other: object) -> bool:
@@ -44,8 +30,8 @@ def same(one: object, other: object) -> bool:
     return (pd.isna(one) and pd.isna(other)) or one == other  # pyright: ignore
 
 
-def test_it_has_what_load_has(home: Path, tmp_path: Path, collected: Collected):
-    out = collected(home, "--out", tmp_path / "all")
+def test_it_has_what_load_has(home: Path, tmp_path: Path, run: Run):
+    out = run.done(collect.main, home, "--out", tmp_path / "all")
     frame = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str}).set_index("run_id")
     long = results_table.load(home)
     assert f"{long.run_id.nunique()} records" in out and len(frame) == long.run_id.nunique()
@@ -58,10 +44,10 @@ def test_it_has_what_load_has(home: Path, tmp_path: Path, collected: Collected):
         assert all(same(wide[f"{name}.{metric}"], row[metric]) for metric in METRICS)
 
 
-def test_several_folders_have_a_column_of_their_own(home: Path, tmp_path: Path, collected: Collected):
+def test_several_folders_have_a_column_of_their_own(home: Path, tmp_path: Path, run: Run):
     outer = tmp_path / "outer"  # itself without cells
     fake.write(outer / "other", seeds=1)
-    collected(home, outer, "--out", tmp_path / "both")
+    run.done(collect.main, home, outer, "--out", tmp_path / "both")
     for ending in ("", ".groups"):
         both = pd.read_csv(tmp_path / f"both{ending}.csv")
         assert both.columns[0] == "results" and set(both["results"]) == {str(home), str(outer / "other")}
@@ -69,8 +55,8 @@ def test_several_folders_have_a_column_of_their_own(home: Path, tmp_path: Path, 
     assert duckdb.sql(f"SELECT results FROM '{tmp_path / 'both.parquet'}'").fetchall()[0] == (str(home),)
 
 
-def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, collected: Collected):
-    collected(home, "--out", tmp_path / "all.csv")  # the ending is no part of the name
+def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, run: Run):
+    run.done(collect.main, home, "--out", tmp_path / "all.csv")  # the ending is no part of the name
     text = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str})
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'all.parquet'}'")
     assert table.columns == [*text.columns]
@@ -96,32 +82,26 @@ def kinds_of(table: duckdb.DuckDBPyRelation) -> dict[str, str]:
     return dict(zip(table.columns, map(str, table.types), strict=True))
 
 
-def record(**changes: object) -> dict[str, object]:
-    return fake.records(seeds=1)[0] | changes
+RECORD = fake.records(seeds=1)[0]
 
 
 def put(home: Path, run_id: str, **changes: object) -> Path:
-    folder = home / run_id
-    folder.mkdir(parents=True)
-    store.finish(folder, record(run_id=run_id, **changes))
-    return folder
+    return fake.put(home, RECORD | {"run_id": run_id} | changes)
 
 
-def test_columns_that_only_later_records_have(
-    tmp_path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
-):
+def test_columns_that_only_later_records_have(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch):
     """And values that look like others: a word that is a number, a list, an empty word, a comma, a quote."""
     home = tmp_path / "o'clock" / "results"
     put(home, "a-1", mixer_settings={"x": 1, "word": "1e3"}, layers=["A", "B"], versions={"torch": "2.13"})
     put(home, "a-2", mixer_settings={"x": 0.5, "inner": {"y": True}}, label='=a "b", c\nd')
     put(home, "a-3", mixer_settings={"z": None, "word": "none"}, lr=1)
-    out = collected(home)
+    out = run.done(collect.main, home)
     assert "3 records" in out and f"{home}/collected.csv and collected.parquet" in out
     monkeypatch.chdir(home.parent)
     columns = ("mixer.x", "mixer.word", "mixer.inner.y", "mixer.z", "layers", "versions.torch", "label", "lr")
     names = ", ".join(f'"{column}"' for column in columns)
     rows = duckdb.sql(f"SELECT {names} FROM 'results/collected.parquet' ORDER BY run_id").fetchall()
-    label, lr = record()["label"], record()["lr"]
+    label, lr = RECORD["label"], RECORD["lr"]
     assert rows == [
         (1.0, "1e3", None, None, '["A", "B"]', "2.13", label, lr),
         (0.5, None, True, None, None, None, """'=a "b", c\\nd""", lr),
@@ -132,8 +112,8 @@ def test_columns_that_only_later_records_have(
     assert {path.name for path in home.iterdir() if path.is_file()} == names
 
 
-def test_scores_by_group_are_those_of_load_groups(home: Path, tmp_path: Path, collected: Collected):
-    out = collected(home, "--out", tmp_path / "all")
+def test_scores_by_group_are_those_of_load_groups(home: Path, tmp_path: Path, run: Run):
+    out = run.done(collect.main, home, "--out", tmp_path / "all")
     wanted = results_table.load_groups(home).astype({"value": str})
     assert len(wanted) > 50
     assert f"{len(wanted)} scores by group: {tmp_path}/all.groups.csv and all.groups.parquet" in out
@@ -145,11 +125,11 @@ def test_scores_by_group_are_those_of_load_groups(home: Path, tmp_path: Path, co
     assert sorted(text.itertuples(index=False, name=None)) == sorted(table.fetchall())
 
 
-def test_a_columns_type_is_the_schemas_whatever_stands_in_it(tmp_path: Path, collected: Collected):
+def test_a_columns_type_is_the_schemas_whatever_stands_in_it(tmp_path: Path, run: Run):
     """A column that is empty, or whose numbers happen to be whole."""
-    slices = [entry | {"loss": 1, "accuracy": 1} for entry in record()["slices"]]
+    slices = [entry | {"loss": 1, "accuracy": 1} for entry in RECORD["slices"]]
     put(tmp_path / "few", "a-1", lr=1, wall_seconds=2, decode_missing=None, git_clean=None, slices=slices)
-    collected(tmp_path / "few")
+    run.done(collect.main, tmp_path / "few")
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'few' / 'collected.parquet'}'")
     kinds = kinds_of(table)
     wanted = {"lr": "DOUBLE", "wall_seconds": "DOUBLE", "decode_missing": "VARCHAR", "git_clean": "BOOLEAN"}
@@ -158,7 +138,7 @@ def test_a_columns_type_is_the_schemas_whatever_stands_in_it(tmp_path: Path, col
     assert scores == {"DOUBLE"}
 
 
-def test_what_is_no_record_is_counted(tmp_path: Path, collected: Collected):
+def test_what_is_no_record_is_counted(tmp_path: Path, run: Run):
     home = tmp_path / "results"
     put(home, "a-1")
     put(home, "a-2", status="diverged")
@@ -167,19 +147,19 @@ def test_what_is_no_record_is_counted(tmp_path: Path, collected: Collected):
     for name in ("config.yaml", ".result.json.0a.part"):
         written(home / "c-1" / name, "{")
     (home / "figures").mkdir()
-    lines = collected(home).splitlines()
+    lines = run.done(collect.main, home).splitlines()
     assert lines[0].startswith("2 records") and "scores by group" in lines[1]
     assert lines[2:4] == ["25 failed cells are no rows:", "  b-00: RuntimeError: 0"]
     assert lines[-2:] == ["  and 5 more", "1 cells are not through: python -m zoo.status says which"]
-    assert list(pd.read_csv(home / "collected.csv").status) == [record()["status"], "diverged"]
+    assert list(pd.read_csv(home / "collected.csv").status) == [RECORD["status"], "diverged"]
     assert {*results_table.load(home).run_id} == {"a-1", "a-2"}
 
 
 def test_without_duckdb_there_is_a_csv_and_a_line(
-    home: Path, tmp_path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    out = collected(home, "--out", tmp_path / "all")
+    out = run.done(collect.main, home, "--out", tmp_path / "all")
     assert "(for a Parquet file too: pip install 'zoo-recall[query]')" in out.splitlines()[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "all.groups.csv"]
 
@@ -214,13 +194,10 @@ def test_what_cannot_be_read_is_one_line_and_no_file(
     assert (tmp_path / "old.csv").read_text() == "yesterday's"
 
 
-def test_a_record_that_cannot_be_read_is_named_and_the_others_are_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_rows(tmp_path: Path, run: Run):
     put(tmp_path / "some", "a-1")
     put(tmp_path / "some", "a-2", lr="fast")
-    code = collect.main([str(tmp_path / "some")])
-    out, err = capsys.readouterr()
-    assert code == 3 and out.startswith("1 records")
+    out, err = run(collect.main, tmp_path / "some", code=3)
+    assert out.startswith("1 records")
     assert err.startswith(f'left out: {tmp_path}/some/a-2/result.json: lr (="fast") must be a number')
     assert err.count("\n") == 1

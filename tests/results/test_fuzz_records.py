@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import ROOT
+from tests.command import ROOT, written
 from zoo.results.checked import parse
 from zoo.results.record import Kind, Record, Slice
 
@@ -183,19 +183,15 @@ def of_folders() -> Iterator[tuple[str, Damage]]:
     yield "folder:no_text", (lambda home: os.mkdir(os.fsencode(home) + b"/\xff\xfe"), False)
     sweep = {"schema": 1, "command": ESCAPES, "git_revision": None, "git_clean": None, "since": 1}
     for i, cells in enumerate(({"mamba-1": ESCAPES}, {"../../x": "y"}, 3)):
-        yield f"sweep:{i}", (partial(swept, text=json.dumps(sweep | {"cells": cells})), False)
-
-
-def swept(home: Path, text: str) -> None:
-    (home / ".sweeps").mkdir()
-    (home / ".sweeps" / "01234567.json").write_text(text)
+        text = json.dumps(sweep | {"cells": cells})
+        yield f"sweep:{i}", (lambda home, text=text: written(home / ".sweeps" / "01234567.json", text), False)
 
 
 def of_archives() -> Iterator[tuple[str, Damage]]:
     for share in (0, 0.3, 0.99):
         yield f"zip:cut_to_{share}", (partial(cut, share=share), False)
     for share in range(5, 100, 10):
-        yield f"zip:flipped_{share}", (partial(flipped, share=share / 100), False)
+        yield f"zip:flipped_{share}", (partial(cut, share=share / 100, flipped=True), False)
     for name in ("/etc/x/", "../../x/", "..\\x\\", "//x/", f"{ESCAPES}/", "x/result.json/"):
         yield f"zip:named_{name!r}", (partial(named, name=f"{name}result.json"), False)
     for claims in (None, 3000):
@@ -203,15 +199,12 @@ def of_archives() -> Iterator[tuple[str, Damage]]:
     yield "zip:a_text", (lambda path: path.write_text("x"), False)
 
 
-def cut(path: Path, share: float) -> None:
+def cut(path: Path, share: float, flipped: bool = False) -> None:
+    """At this share of the archive.  flipped: it goes on there, after one byte that is wrong."""
     content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-
-
-def flipped(path: Path, share: float) -> None:
-    content = bytearray(path.read_bytes())
-    content[int(share * len(content))] ^= 0x10
-    path.write_bytes(content)
+    place = int(share * len(content))
+    rest = bytes([content[place] ^ 0x10]) + content[place + 1 :] if flipped else b""
+    path.write_bytes(content[:place] + rest)
 
 
 def named(path: Path, name: str) -> None:
@@ -269,9 +262,8 @@ def wrong(
         place = tmp_path / str(len(list(tmp_path.iterdir())))
         for folder in ("elsewhere/x", "here", "out"):
             (place / folder).mkdir(parents=True)
-        (place / "secret").write_text(SECRET)
-        (place / "expected.csv").write_text(EXPECTED)
-        (place / "claims.csv").write_text(CLAIMS)
+        for file, text in {"secret": SECRET, "expected.csv": EXPECTED, "claims.csv": CLAIMS}.items():
+            (place / file).write_text(text)
         home, (damage, refused) = shutil.copytree(sound, place / "home"), ALL[name]
         cell = victim(home).name
         if name.startswith("zip:"):

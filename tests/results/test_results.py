@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.analysis import fake
 from tests.command import ROOT
 from tests.registry import composer
 from zoo.launch.run_cell import record
@@ -29,30 +30,15 @@ SCORE = {"accuracy": 0.5, "row_accuracy": 0.4, "exact_rows": 0.3, "loss": 0.2, "
 
 
 def outcome(status: Any = "ok") -> Outcome:
-    diverged = status == "diverged"
-    sizes = {"paper": None, "resident": 30, "touched": 20, "aux_ints": 1}
-    found: dict[str, Any] = {
-        "status": status,
-        "steps": 7,
-        "total_steps": 9,
-        "diverged_step": 7 if diverged else None,
-        "slices": [
-            {"split": split, "slice": segment.slice, "coverage": 0.25} | (UNSCORED if diverged else SCORE)
-            for split in ("valid", "test")
-            for segment in SLICES
-        ],
-        "groups": [],
-        "causal": True,
-        "exact_decode": True,
-        "parameters": 1000,
-        **{f"{what}_{key}": size for what in ("state", "state_mixer") for key, size in sizes.items()},
-        "state_seq_len": 128,
-        "wall_seconds": 1.5,
-        "examples_per_second": None if diverged else 10.0,
-        "decode_tokens_per_second": None if diverged else 20.0,
-        "operations": 1e6,
-        "peak_memory_bytes": 5,
-    }
+    diverged, made = status == "diverged", fake.records(seeds=1)[0]
+    found: dict[str, Any] = {key: made[key] for key in Outcome.__required_keys__}
+    found |= {"status": status, "diverged_step": 7 if diverged else None}
+    found |= {"state_paper": None, "state_resident": 30}
+    found["slices"] = [
+        {"split": split, "slice": segment.slice, "coverage": 0.25} | (UNSCORED if diverged else SCORE)
+        for split in ("valid", "test")
+        for segment in SLICES
+    ]
     assert mistake(found, Outcome) is None
     return cast(Outcome, found)
 

@@ -3,25 +3,24 @@
 import json
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.analysis import fake
+from tests.analysis.conftest import Run
 from tests.command import SMALL, TOYS, Refused, written
 from tests.results.test_claim import holding, place
 from zoo import status
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
-from zoo.results import cell_status, lease, manifest, store
+from zoo.results import cell_status, lease, manifest
 from zoo.results.cell_status import Look, Standing
 from zoo.results.lease import Holder
 from zoo.results.reading import Reading
 
 COMPOSER = composer(TOYS)
 HOME = ".sweeps/abcd1234.json"
-Said = Callable[..., tuple[int, str, str]]
 ELSEWHERE = Holder("t", "node7", "node7 boot pid", 41, 5, "12_3", 0.0)
 
 
@@ -32,16 +31,13 @@ def wants(home: Path, *run_ids: str) -> None:
 
 
 def cell(home: Path, run_id: str, **files: str) -> Path:
-    folder = home / run_id
-    folder.mkdir(parents=True)
     for name, text in files.items():
-        (folder / name.replace("_", ".")).write_text(text)
-    return folder
+        written(home / run_id / name.replace("_", "."), text)
+    return home / run_id
 
 
-def record(run_id: str, word: str) -> str:
-    whole = fake.records(seeds=1)[0] | {"run_id": run_id, "status": word}
-    return json.dumps({"schema": store.SCHEMA} | whole)
+def done(home: Path, run_id: str, word: str = "ok") -> Path:
+    return fake.put(home, fake.records(seeds=1)[0] | {"run_id": run_id, "status": word})
 
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nRuntimeError: no\nmore\n'
@@ -51,8 +47,8 @@ TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f(
 def home(tmp_path: Path) -> Path:
     """A cell in every state."""
     home = tmp_path / "results"
-    cell(home, "a-done", result_json=record("a-done", "ok"))
-    cell(home, "a-diverged", result_json=record("a-diverged", "diverged"))
+    done(home, "a-done")
+    done(home, "a-diverged", "diverged")
     cell(home, "a-failed", config_yaml="", error_txt=TRACE)
     cell(home, "b-begun", config_yaml="", metrics_csv="step,split\n7,train\n")
     running = cell(home, "b-running", config_yaml="", metrics_csv="step,split\n50,train\n100,train\n")
@@ -63,16 +59,6 @@ def home(tmp_path: Path) -> Path:
     (home / "figures").mkdir()
     wants(home, "c-wanted", "a-done")
     return home
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """Runs `zoo.status`: exit code, output, errors."""
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        return status.main([str(word) for word in words]), *capsys.readouterr()
-
-    return run
 
 
 EXPECTED = {
@@ -102,7 +88,7 @@ def test_the_second_look_sees_what_has_changed(home: Path):
     look()
     (home / "a-done" / "result.json").unlink()  # by hand, to run it again
     (home / "a-diverged" / "result.json").unlink()
-    (home / "b-stale" / "result.json").write_text(record("b-stale", "diverged"))
+    done(home, "b-stale", "diverged")
     states = {c.run_id: c.state for c in look(["a-done"])}
     assert (states["a-done"], states["b-stale"]) == ("pending", "diverged")
     assert "a-diverged" not in states
@@ -113,28 +99,27 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
 
     def ended(folder: Path) -> None:
         (folder / lease.NAME).unlink()
-        (folder / "result.json").write_text(record("b-running", "ok"))
+        done(home, "b-running")
 
     monkeypatch.setattr(lease, "holder", ended)
     assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
 
 
-def test_what_lies_below_a_folder_without_cells_is_read_archives_too(home: Path, said: Said):
+def test_what_lies_below_a_folder_without_cells_is_read_archives_too(home: Path, run: Run):
     (home.parent / "outer").mkdir()
     outer = home.rename(home.parent / "outer" / "demo").parent
     shutil.make_archive(str(outer / "packed"), "zip", fake.write(home.parent / "whole", seeds=1))
-    code, out, err = said(outer)
-    assert (code, err) == (0, "") and "9 cells: 1 done" in out and "51 cells: 46 done" in out
+    out = run.done(status.main, outer)
+    assert "9 cells: 1 done" in out and "51 cells: 46 done" in out
     assert f"{outer}/demo" in out and f"{outer}/packed.zip" in out
     reading = Reading(outer)
     assert [*reading] == [] and reading.nothing().endswith(f"give {outer}/demo, which hold some.")
-    cell(outer, "a-done", result_json=record("a-done", "ok"))
-    assert f"results of their own: {outer}/demo" in said(outer)[1].replace("\n", "")
+    done(outer, "a-done")
+    assert f"results of their own: {outer}/demo" in run.done(status.main, outer).replace("\n", "")
 
 
-def test_the_command(home: Path, said: Said):
-    code, out, err = said(home)
-    assert (code, err) == (0, "")
+def test_the_command(home: Path, run: Run):
+    out = run.done(status.main, home)
     assert out.startswith(
         "9 cells: 1 done, 1 diverged, 2 running, 1 stale, 2 failed, 2 pending, 1 of the pending begun\n"
     )
@@ -144,22 +129,22 @@ def test_the_command(home: Path, said: Said):
     assert "more rows" not in out
 
 
-def test_several_folders_one_after_the_other(home: Path, said: Said):
+def test_several_folders_one_after_the_other(home: Path, run: Run):
     shutil.copytree(home, home.parent / "other")
-    code, out, err = said(home, home.parent / "other")
-    assert (code, err) == (0, "") and out.count("9 cells: 1 done") == 2
+    out = run.done(status.main, home, home.parent / "other")
+    assert out.count("9 cells: 1 done") == 2
     assert out.index(str(home)) < out.index("9 cells") < out.index(str(home.parent / "other"))
-    assert said(home, home, "--watch")[2] == "--watch looks at one folder: name one.\n"
+    assert run(status.main, home, home, "--watch", code=2)[1] == "--watch looks at one folder: name one.\n"
 
 
-def test_long_tables_are_cut_short(tmp_path: Path, said: Said):
+def test_long_tables_are_cut_short(tmp_path: Path, run: Run):
     for i in range(40):
-        cell(tmp_path, f"x-{i:02d}", result_json=record(f"x-{i:02d}", "diverged"))
+        done(tmp_path, f"x-{i:02d}", "diverged")
         cell(tmp_path, f"y-{i:02d}", error_txt=TRACE)
-    _, out, _ = said(tmp_path)
+    out, _ = run(status.main, tmp_path)
     assert "x-29" in out and "x-30" not in out and "and 10 more rows: --all shows them" in out
     assert out.count("RuntimeError: no") == 1  # forty cells, one error
-    assert "x-39" in said(tmp_path, "--all")[1]
+    assert "x-39" in run(status.main, tmp_path, "--all")[0]
 
 
 BAD = [
@@ -180,18 +165,18 @@ def test_what_cannot_be_read_is_one_line(
 
 
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
-def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, said: Said, mode: tuple[str, ...]):
+def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, run: Run, mode: tuple[str, ...]):
     """Records of another version, torn and copied, and a sweep's file with what a terminal would obey."""
-    cell(tmp_path, "a-good", result_json=record("a-good", "ok"))
+    good = done(tmp_path, "a-good")
     cell(tmp_path, "a-half", result_json='{"schema": 1')
     cell(tmp_path, "a-later", result_json='{"schema": 9}')
-    cell(tmp_path, "a-copy", result_json=record("a-good", "ok"))
+    shutil.copytree(good, tmp_path / "a-copy")
     wants(tmp_path, "a-good")
     (tmp_path / HOME).write_text((tmp_path / HOME).read_text().replace("-m x", r"\u001b[2J"))
     for name, text in ("torn", "["), ("later", '{"schema": 9}'), ("list", '{"schema": 1, "cells": []}'):
         (tmp_path / ".sweeps" / f"{name}.json").write_text(text)
-    code, out, err = said(tmp_path, *mode)
-    assert code == 3 and "4 cells: 1 done, 3 damaged" in out and "\x1b" not in out + err
+    out, err = run(status.main, tmp_path, *mode, code=3)
+    assert "4 cells: 1 done, 3 damaged" in out and "\x1b" not in out + err
     assert len(lines := err.splitlines()) == 3 and all(line.startswith("left out: ") for line in lines)
     assert "a later one reads it" in lines[0] and "lacks 'command'" in lines[1] and "torn" in lines[2]
     if not mode:
@@ -200,7 +185,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, said: S
 
 
 def test_watching_without_a_terminal_says_each_change_once(
-    home: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ):
     for run_id in ("b-running", "b-retried", "b-stale", "b-begun"):
         (home / run_id / "error.txt").write_text("killed")
@@ -209,12 +194,10 @@ def test_watching_without_a_terminal_says_each_change_once(
 
     def sleep(seconds: float) -> None:
         if next(looks) == 3:
-            cell(home, "c-wanted", result_json=record("c-wanted", "ok"))
+            done(home, "c-wanted")
 
     monkeypatch.setattr(time, "sleep", sleep)
-    code, out, _ = said(home, "--watch")
-    lines = out.splitlines()
-    assert code == 0
+    lines = run(status.main, home, "--watch")[0].splitlines()
     assert [line.split("  ", 1)[1] for line in lines if "cells:" in line] == [
         "9 cells: 1 done, 1 diverged, 6 failed, 1 pending",
         "9 cells: 2 done, 1 diverged, 6 failed",

@@ -21,6 +21,15 @@ SEEDS = 5  # of each point, so many that intervals are bootstrapped
 
 
 @contextmanager
+def launched() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (dev extra)")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
 def opened(browser: Any, path: Path, address: str = "", **about: Any) -> Iterator[Any]:
     """The page in a tab of its own; nothing may be said on its console, nothing fetched but the file."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, **about)

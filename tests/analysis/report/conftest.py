@@ -13,8 +13,8 @@ from analysis.pareto import pareto
 from analysis.report.page import report
 from tests.analysis import fake
 from tests.analysis.report import pages
-from tests.analysis.report.chromium import CHROMIUM, SEEDS, opened
-from tests.analysis.report.pages import HOSTILE, Page, rewritten
+from tests.analysis.report.chromium import SEEDS, launched, opened
+from tests.analysis.report.pages import HOSTILE, Page, saved
 from zoo.results import store
 from zoo.results import table as results_table
 
@@ -31,12 +31,8 @@ def parsed(small: Path) -> Page:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    why = "playwright is not installed (dev extra)"
-    sync_api = pytest.importorskip("playwright.sync_api", reason=why)
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="package")
@@ -50,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if store.is_done(folder):
             mixer, layers = folder.name.split("-")[0], "model.layers=[base_conv,mixer]"
             words = [f"mixer={mixer}", layers, f"results={home}"]
-            rewritten(folder, {"overrides": words, "git_revision": "f" * 40, "git_clean": True})
+            fake.change(folder, overrides=words, git_revision="f" * 40, git_clean=True)
             learned(folder)
     return home
 
@@ -74,9 +70,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def written(home: Path) -> Path:
-    path = home / "report.html"
-    path.write_text(report([home])[0], encoding="utf-8")
-    return path
+    return saved(home / "report.html", home)
 
 
 @pytest.fixture(scope="package")

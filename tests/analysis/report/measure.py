@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis.report.page import report
 from tests.analysis import crowd
-from tests.analysis.report.chromium import CHROMIUM, opened
+from tests.analysis.report.chromium import launched, opened
 
 CELLS = (40, 400, 4000)
 OPENED = 5  # times; the median counts
@@ -33,16 +33,12 @@ def measured(browser: Any, home: Path, cells: int, times: int = 1) -> tuple[floa
 
 
 def main() -> None:
-    from playwright.sync_api import sync_playwright  # the tests that measure have a browser of their own
-
     print("| cells | page | made in | first picture |\n|---|---|---|---|")
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as place:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as browser, tempfile.TemporaryDirectory() as place:
         for cells in CELLS:
             size, made, first = measured(browser, Path(place) / str(cells), cells, OPENED)
             print(f"| {cells:,} | {size:.1f} MB | {made:.2f} s | {first:.2f} s |", flush=True)
         words = f"Chromium {browser.version.split('.')[0]}, headless, {os.cpu_count()} cores"
-        browser.close()
     print("\nFirst picture: from opening the file to the mark that the page sets, the median of 5.")
     print(f"`python -m tests.analysis.report.measure`; {words}.")
 

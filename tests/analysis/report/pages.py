@@ -1,4 +1,4 @@
-"""What the tests of the report share: its page read back, records changed on disk, made-up answers."""
+"""What the tests of the report share: its page read back, made-up answers."""
 
 import base64
 import gzip
@@ -9,10 +9,17 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.report.page import report
 from tests.analysis import fake
 from zoo.results import evaluations, store
 
 HOSTILE = "<script>alert(1)</script>"
+
+
+def saved(path: Path, *sources: Path) -> Path:
+    """The report of these results, as a file."""
+    path.write_text(report(sources)[0], encoding="utf-8")
+    return path
 
 
 class Page(HTMLParser):
@@ -39,12 +46,6 @@ class Page(HTMLParser):
     @property
     def details(self) -> dict[str, Any]:
         return json.loads(gzip.decompress(base64.b64decode(self.texts["details"])))
-
-
-def rewritten(home: Path, changes: dict[str, Any], which: str = "result.json") -> None:
-    """Change keys of a record that lies in `home`."""
-    record = json.loads((home / which).read_text()) | changes
-    (home / which).write_text(json.dumps(record))
 
 
 WEIGHTS = "0" * 64
@@ -76,7 +77,7 @@ def answered(first: bool) -> pd.DataFrame:
 def write(home: Path) -> Path:
     """Based was asked load_distance, and everybody something of a user's own; one answer is damaged."""
     for place, folder in enumerate(store.folders(fake.write(home, seeds=2))):
-        rewritten(folder, {"weights": WEIGHTS})
+        fake.change(folder, weights=WEIGHTS)
         own = pd.DataFrame(
             {"depth": [1, 2, 30], "nats": [place, 2.5, float("nan")], HOSTILE: ["a", "b", "b"]}
         )

@@ -8,10 +8,8 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
-from analysis.report.page import report
-from tests.analysis.report.chromium import CHROMIUM, choose, opened, settle
+from tests.analysis.report.chromium import choose, launched, opened, settle
+from tests.analysis.report.pages import saved
 
 WIDTHS, SCHEMES, HEIGHT = (390, 800, 1400), ("light", "dark"), 1250
 
@@ -19,10 +17,8 @@ WIDTHS, SCHEMES, HEIGHT = (390, 800, 1400), ("light", "dark"), 1250
 def shoot(archive: Path, out: Path) -> None:
     """With three points side by side."""
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        path = Path(place) / "report.html"
-        path.write_text(report([archive])[0], encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with tempfile.TemporaryDirectory() as place, launched() as browser:
+        path = saved(Path(place) / "report.html", archive)
         for width, scheme in product(WIDTHS, SCHEMES):
             with opened(browser, path, color_scheme=scheme) as page:
                 page.set_viewport_size({"width": width, "height": HEIGHT})
@@ -32,7 +28,6 @@ def shoot(archive: Path, out: Path) -> None:
                 settle(page)
                 page.wait_for_timeout(1000)  # pictures move into their places
                 page.screenshot(path=out / f"{width}-{scheme}.png")
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -12,12 +12,11 @@ import pandas as pd
 import pytest
 
 from analysis.pareto import pareto
-from analysis.report.page import report
 from analysis.statistics.axes import AXES
 from analysis.statistics.frontier import frontier
 from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, SEEDS, as_csv, drag, marks, opened, points, settle, untick
-from tests.analysis.report.pages import HOSTILE, rewritten
+from tests.analysis.report.pages import HOSTILE, saved
 from zoo.results import store
 from zoo.results import table as results_table
 
@@ -117,13 +116,11 @@ def odd(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     for place, folder in enumerate(store.folders(home)):
         record = json.loads((folder / "result.json").read_text())
         task = record["task_settings"] | {"vocab_size": {0: 64, 1: 256}.get(place, 128)}
+        label, point = f"{HOSTILE}<b>{record['label']}</b>", f"{record['point']}{task['vocab_size']}"
         lost = {"slices": [entry | dict.fromkeys(scores) for entry in record["slices"]], "status": "diverged"}
-        names = {"label": f"{HOSTILE}<b>{record['label']}</b>", "family": HOSTILE, "overrides": [HOSTILE]}
-        point = f"{record['point']}{task['vocab_size']}"
-        rewritten(folder, names | {"task_settings": task, "point": point} | (lost if place == 1 else {}))
-    path = home / "report.html"
-    path.write_text(report([home])[0], encoding="utf-8")
-    with opened(browser, path) as page:
+        own = {"label": label, "point": point} | (lost if place == 1 else {})
+        fake.change(folder, family=HOSTILE, overrides=[HOSTILE], task_settings=task, **own)
+    with opened(browser, saved(home / "report.html", home)) as page:
         yield page
 
 

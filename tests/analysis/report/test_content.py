@@ -14,7 +14,8 @@ from analysis.report.details import command
 from analysis.report.page import embedded, report
 from analysis.statistics.axes import AXES
 from tests.analysis import fake
-from tests.analysis.report.pages import HOSTILE, Page, rewritten
+from tests.analysis.report.pages import HOSTILE, Page
+from tests.command import written
 from zoo.config.command_line import composer_of, one_cell, parser
 from zoo.config.compose import composer
 from zoo.config.paths import CONF
@@ -62,16 +63,13 @@ def test_details_hold_curves_and_no_folder_of_the_machine(small: Path, parsed: P
         (folder / "config.yaml").unlink()
 
 
-def test_a_long_curve_is_thinned_and_keeps_its_end(small: Path, tmp_path: Path) -> None:
-    (folder, *_) = store.folders(small)
-    copy = tmp_path / folder.name
-    copy.mkdir()
-    (copy / "result.json").write_text((folder / "result.json").read_text())
+def test_a_long_curve_is_thinned_and_keeps_its_end(tmp_path: Path) -> None:
     slice_ = '"seq_len=32,num_kv_pairs=4"'
     lines = [f"{step},valid,{slice_},accuracy,{step / 1000}" for step in range(1, 1001)]
     lines += [f"{step},train,{slice_},loss,{loss}" for step, loss in ((5, 3.0), (10, "nan"))]
     lines += [f"{step},train,{slice_},answers,64" for step in (5, 10)]
-    (copy / "metrics.csv").write_text("\n".join(["step,split,slice,metric,value", *lines]))
+    metrics = "\n".join(["step,split,slice,metric,value", *lines])
+    folder = fake.put(tmp_path, fake.records(seeds=1)[0], {"metrics.csv": metrics})
     curves = Page(report([tmp_path])[0]).details[folder.name]
     steps, accuracy = curves["accuracy"]
     assert 60 <= len(steps) <= 120 and steps[-1] == 1000 and accuracy[-1] == 1.0
@@ -117,10 +115,8 @@ def test_names_from_results_are_text(small: Path, parsed: Page, tmp_path: Path) 
     fake.write(evil, seeds=1)
     for folder in store.folders(evil):
         label = HOSTILE + json.loads((folder / "result.json").read_text())["label"]
-        rewritten(folder, {"label": label, "family": HOSTILE, "overrides": [f"mixer={HOSTILE}"]})
-    failed = evil / "failed-1"
-    failed.mkdir()
-    (failed / "error.txt").write_text(f"ValueError: {HOSTILE}\n")
+        fake.change(folder, label=label, family=HOSTILE, overrides=[f"mixer={HOSTILE}"])
+    written(evil / "failed-1" / "error.txt", f"ValueError: {HOSTILE}\n")
     hostile = Page(report([evil])[0])
     assert Counter(tag for tag, _ in hostile.elements) == Counter(tag for tag, _ in parsed.elements)
     assert {series["family"] for series in hostile.data["settings"][0]["series"]} == {HOSTILE}

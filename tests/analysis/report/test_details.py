@@ -11,14 +11,13 @@ import pytest
 from scipy.stats import permutation_test
 
 from analysis.records.cells import named, slices
-from analysis.report.page import report
 from analysis.statistics.learning_rate import choose
 from analysis.statistics.paired import EXACT, at_equal_state, compare, holm
 from analysis.statistics.points import points as summarised
 from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, SEEDS, drag, opened, points, rows_of, settle, spot, untick
-from tests.analysis.report.pages import rewritten
+from tests.analysis.report.pages import saved
 from zoo.results import table as results_table
 
 pytestmark = MARKS
@@ -179,10 +178,8 @@ def test_run_again_is_the_later_minus_the_earlier_and_a_click_shows_both(
     for folder in again.glob("hyena-*"):
         slices = json.loads((folder / "result.json").read_text())["slices"]
         more = [each | {"accuracy": each["accuracy"] and each["accuracy"] + 0.125} for each in slices]
-        rewritten(folder, {"slices": more})
-    path = tmp_path / "report.html"
-    path.write_text(report([mine, again])[0], encoding="utf-8")
-    with opened(browser, path) as page:
+        fake.change(folder, slices=more)
+    with opened(browser, saved(tmp_path / "report.html", mine, again)) as page:
         assert page.inner_text("#again-count") == "1 point"
         ((later, earlier, _, difference, p, high, low, words),) = rows_of(page, "again")
         assert (later, earlier) == ("Hyena (again)", "Hyena")

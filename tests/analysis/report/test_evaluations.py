@@ -9,7 +9,7 @@ import pytest
 
 from analysis.report.page import report
 from tests.analysis.report.chromium import MARKS, choose, opened, rows_of, settle
-from tests.analysis.report.pages import HOSTILE, Page
+from tests.analysis.report.pages import HOSTILE, Page, saved
 from zoo.results import evaluations
 
 pytestmark = MARKS
@@ -137,11 +137,8 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
 
 
 def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    archives = [ARCHIVES / f"mini_{name}.zip" for name in ASKED]
-    path.write_text(report(archives)[0], encoding="utf-8")
-    seen = {}
-    with opened(browser, path) as page:
+    archives, seen = [ARCHIVES / f"mini_{name}.zip" for name in ASKED], {}
+    with opened(browser, saved(tmp_path / "report.html", *archives)) as page:
         for setting in range(page.locator("#setting option").count()):
             page.select_option("#setting", index=setting)
             settle(page)

@@ -8,13 +8,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.report.page import report
 from analysis.statistics.chance import ONE_OF_N
 from analysis.statistics.seeds import APART, apart
 from tests.analysis import fake
 from tests.analysis.report.chromium import FAULTS, MARKS, choose, opened, settle
 from tests.analysis.report.measure import measured
-from tests.analysis.report.pages import HOSTILE
+from tests.analysis.report.pages import HOSTILE, saved
 
 pytestmark = MARKS
 BOXES = """(all) => all.map((each) => each.getBoundingClientRect())
@@ -136,10 +135,8 @@ LOOKS = list(product((390, 800, 1400), ("light", "dark")))
 @pytest.fixture(scope="module")
 def faults(browser: Any, asked: Path, home: Path) -> dict[Any, list[str]]:
     """All views open at once, on one page of two folders that have the same cells with other scores."""
-    path = asked / "views.html"
-    path.write_text(report([asked, home])[0], encoding="utf-8")
     found = {}
-    with opened(browser, path, bypass_csp=True) as page:
+    with opened(browser, saved(asked / "views.html", asked, home), bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         page.wait_for_function(
             "byId('by-colour').options.length > 3 && byId('evaluation').options.length > 2"

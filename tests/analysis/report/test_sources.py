@@ -12,8 +12,9 @@ from analysis.report import __main__ as command_line
 from analysis.report.page import report
 from tests.analysis import fake
 from tests.analysis.conftest import Run
-from tests.analysis.report.pages import Page, rewritten
-from tests.analysis.study import change
+from tests.analysis.fake import change
+from tests.analysis.report.pages import Page
+from tests.command import written
 from zoo.results import store
 
 pytestmark = pytest.mark.xdist_group("report")
@@ -26,13 +27,10 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
         record = json.loads((folder / "result.json").read_text())
         load = {"task_settings": record["task_settings"] | {"vocab_size": 256}}
         for name, changes in (("load", load), ("protocol", {})):
-            again = tmp_path / f"{folder.name}-{name}"
-            again.mkdir()
-            own = {"run_id": again.name, "point": f"{record['point']}-{name}"}
-            (again / "result.json").write_text(json.dumps(record | changes | own))
-            (again / "metrics.csv").write_text((folder / "metrics.csv").read_text())
-            epochs = 8 if name == "protocol" else 4
-            (again / "config.yaml").write_text(f"optim:\n  max_epochs: {epochs}\nlr: 0.1\n")
+            again = shutil.copytree(folder, tmp_path / f"{folder.name}-{name}")
+            change(again, run_id=again.name, point=f"{record['point']}-{name}", **changes)
+            if name == "protocol":
+                (again / "config.yaml").write_text("optim:\n  max_epochs: 8\nlr: 0.1\n")
     settings = Page(report([tmp_path])[0]).data["settings"]
     cells = [set(setting["cells"]["run_id"]) for setting in settings]
     assert len(settings) == 3 and [len(each) for each in cells] == [51] * 3
@@ -50,8 +48,8 @@ def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) 
     (first, second, third, *rest) = store.folders(mine)
     for folder in rest[10:]:
         shutil.rmtree(folder)
-    rewritten(first, {"wall_seconds": 1.0, "git_revision": "e" * 40, "git_clean": False})
-    rewritten(second, {"slices": json.loads((third / "result.json").read_text())["slices"]})
+    change(first, wall_seconds=1.0, git_revision="e" * 40, git_clean=False)
+    change(second, slices=json.loads((third / "result.json").read_text())["slices"])
     shutil.make_archive(str(theirs.with_suffix("")), "zip", small)
     (tmp_path / "all" / "broken.zip").write_text("no archive")
     text, found = report([tmp_path / "all"], "today")
@@ -81,12 +79,11 @@ def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_toda
     hyenas = sorted(home.glob("hyena-*"))
     shutil.make_archive(str(home / "before"), "zip", fake.write(tmp_path / "old", seeds=2))
     for folder in hyenas:
-        change(folder, lambda record: record["mixer_settings"].update(train_features=False))
-        rewritten(folder, {"wall_seconds": 1.0})
+        change(folder, lambda record: record["mixer_settings"].update(train_features=False), wall_seconds=1.0)
     scores = json.loads((hyenas[2] / "result.json").read_text())["slices"]
-    rewritten(hyenas[0], {"slices": scores})
+    change(hyenas[0], slices=scores)
     shutil.copytree(hyenas[4], home / "hyena-x")
-    rewritten(home / "hyena-x", {"slices": scores})
+    change(home / "hyena-x", slices=scores)
     page = Page(report([home])[0])
     (setting,) = page.data["settings"]
     assert page.data["problems"] == [] and page.data["made"]["names"] == ["mine", "before.zip"]
@@ -104,7 +101,7 @@ def test_a_setting_that_older_records_lack_is_filled_in_and_one_that_is_written_
     for folder, value in zip(hyenas, [False, True, None, True, False, True], strict=True):
         record = json.loads((folder / "result.json").read_text())
         new = record["mixer_settings"] | ({} if value is None else {"train_features": value})
-        rewritten(folder, {"mixer_settings": new, "point": f"{record['point']}{'-new' * bool(value)}"})
+        change(folder, mixer_settings=new, point=f"{record['point']}{'-new' * bool(value)}")
     names = {"Hyena, train_features=False", "Hyena, train_features=True"}
     (setting,) = Page(report([tmp_path])[0]).data["settings"]
     assert {each["name"] for each in setting["series"] if "Hyena" in each["name"]} == names
@@ -116,7 +113,7 @@ def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(tmp_path: 
     fake.write(tmp_path, seeds=1)
     damaged, foreign, lacking, incomplete, curveless, *_ = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
-    change(foreign, lambda record: record.update(schema=0))
+    change(foreign, schema=0)
     change(lacking, lambda record: record.pop("lr"))
     change(incomplete, lambda record: record["slices"][0].update(accuracy=None))
     (curveless / "metrics.csv").unlink()
@@ -137,10 +134,9 @@ def test_failures_are_grouped_by_message_without_folders_of_the_machine(tmp_path
     fake.write(tmp_path, seeds=1)
     frame = '  File "/home/me/lib/python3/site-packages/torch/x.py", line 1, in f\n'
     for i in range(3):
-        (tmp_path / f"gla-{i}").mkdir()
         kind = "ValueError: no" if i else "KeyError: 'x'"
         text = f'Traceback (most recent call last):\n  File "/home/me/zoo/run.py", line 3\n{frame}{kind}\n'
-        (tmp_path / f"gla-{i}" / "error.txt").write_text(text)
+        written(tmp_path / f"gla-{i}" / "error.txt", text)
     failures = Page(report([tmp_path])[0]).data["failures"]
     assert [(group["first"], group["run_ids"]) for group in failures] == [
         ("ValueError: no", ["gla-1", "gla-2"]),
@@ -155,31 +151,25 @@ def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, parsed: Page) 
     assert parsed.data["alarms"] == []
     fake.write(tmp_path, seeds=1)
     folder = next(store.folders(tmp_path))
-    change(folder, lambda record: record.update(state_resident=1, state_touched=1, state_paper=1))
+    change(folder, state_resident=1, state_touched=1, state_paper=1)
     (alarm, *_) = Page(report([tmp_path])[0]).data["alarms"]
     assert folder.name in alarm and "above" in alarm
 
 
-def test_no_page_is_written_through_a_link(small: Path, tmp_path: Path, run: Run) -> None:
+def test_no_page_is_written_through_a_link_or_below_a_file(small: Path, tmp_path: Path, run: Run) -> None:
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "report.html").symlink_to(tmp_path / "precious")
     for out in (tmp_path / "report.html", Path("/dev/null")):
         run.refused("is a link or no plain file", command_line.main, small, "--out", out)
+    run.refused("precious", command_line.main, small, "--out", tmp_path / "precious" / "x.html")
     assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, run: Run) -> None:
-    empty, failed, damaged = tmp_path / "empty", tmp_path / "failed", tmp_path / "damaged"
-    for folder in (empty, failed / "a", damaged / "a"):
-        folder.mkdir(parents=True)
-    (failed / "a" / "error.txt").write_text("ValueError: no\n")
-    (damaged / "a" / "result.json").write_text("{")
-    run.refused("no finished cell", command_line.main, empty)
+    failed, damaged = tmp_path / "failed", tmp_path / "damaged"
+    run.refused("no finished cell", command_line.main, tmp_path)
+    written(failed / "a" / "error.txt", "ValueError: no\n")
+    written(damaged / "a" / "result.json", "{")
     run.refused("does not exist", command_line.main, tmp_path / "nowhere")
     run.refused("all 1 cells in .* failed, a: ValueError: no", command_line.main, failed)
     run.refused("none of the 1 records .* not complete JSON", command_line.main, damaged)
-
-
-def test_a_place_that_cannot_be_written_is_one_line(small: Path, tmp_path: Path, run: Run) -> None:
-    (tmp_path / "file").write_text("")
-    run.refused("file", command_line.main, small, "--out", tmp_path / "file" / "x.html")

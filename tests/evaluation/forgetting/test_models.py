@@ -222,8 +222,6 @@ def test_one_curve_for_one_set_of_weights(task: Text, llama: Path) -> None:
 
 
 def test_folders_that_hold_no_model(llama: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has no config.json: download the whole model into it"):
-        huggingface.load(tmp_path)
     broken = tmp_path / "broken"
     shutil.copytree(llama, broken)
     [weights] = broken.glob("*.safetensors")
