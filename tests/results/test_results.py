@@ -33,7 +33,7 @@ def outcome(status: Any = "ok") -> Outcome:
     diverged, made = status == "diverged", fake.records(seeds=1)[0]
     found: dict[str, Any] = {key: made[key] for key in Outcome.__required_keys__}
     found |= {"status": status, "diverged_step": 7 if diverged else None}
-    found |= {"state_paper": None, "state_resident": 30}
+    found |= {"state_paper": None, "state_resident": 30, "total_steps": 9, "operations": 1e6}
     found["slices"] = [
         {"split": split, "slice": segment.slice, "coverage": 0.25} | (UNSCORED if diverged else SCORE)
         for split in ("valid", "test")
