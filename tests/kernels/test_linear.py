@@ -63,7 +63,6 @@ def test_only_a_processor_that_mkl_slows_takes_it(
 ):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    monkeypatch.setattr(Path, "exists", lambda path: True)
     monkeypatch.setattr(Path, "read_text", lambda path: ZEN.format(vendor=vendor, family=family))
     assert (onednn._not_faster.__wrapped__() is None) == faster
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")

@@ -44,9 +44,8 @@ def _attention_backward(
     return 5 * _attention(q, k, v, dropout, causal, **settings) // 2
 
 
-CPU_FORMULAS: dict[
-    Any, Any
-] = {  # torch counts neither in-place products, nor oneDNN's, nor its CPU attention
+# torch counts neither in-place products, nor oneDNN's, nor its CPU attention
+CPU_FORMULAS: dict[Any, Any] = {
     ATEN.addmm_: _addmm,
     getattr(torch.ops.mkldnn, "_linear_pointwise", None): _linear,
     ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,

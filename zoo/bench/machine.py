@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from zoo.kernels.common.processor import facts
 from zoo.kernels.linear import linear
 
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the square matrices
@@ -97,10 +98,7 @@ def _best(kind: str, threads: int, run: Callable[[], object]) -> float:
 
 def processor() -> str:
     """Return the CPU's name, as the system gives it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    return facts().get("model name") or platform.processor()
 
 
 def most_resident() -> int | None:

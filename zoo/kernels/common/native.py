@@ -26,6 +26,7 @@ from torch import Tensor
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import visible
+from zoo.kernels.common import processor
 from zoo.kernels.common.private import Unsafe, cache_folder, make_private, read_file
 
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC")
@@ -244,9 +245,5 @@ def _output(command: list[str]) -> str:
 @functools.cache
 def _processor() -> str:
     """Return what -march=native reads; a home may be shared by machines that differ in it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    wanted = ("model name", "flags", "Features")
-    return "".join(next((line for line in lines if line.startswith(name)), "") for name in wanted)
+    known = processor.facts()
+    return "".join(known.get(key, "") for key in ("model name", "flags", "Features")) or platform.processor()

@@ -6,13 +6,14 @@ of an EPYC of that family (torch 2.13).
 """
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+
+from zoo.kernels.common import processor
 
 FEW = 256  # rows up to which the call costs more than it gains
 ZEN_5 = 26  # the family of AMD's processors from which on they compute 512 bits at a time
@@ -41,10 +42,8 @@ def _not_faster() -> str | None:
     """Return why MKL is as fast on this processor; None: it is not."""
     if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return "torch has no oneDNN here, or the processor no AVX-512"
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    if facts.get("vendor_id") == "AuthenticAMD" and int(facts.get("cpu family", 0)) >= ZEN_5:
+    known = processor.facts()
+    if known.get("vendor_id") == "AuthenticAMD" and int(known.get("cpu family", 0)) >= ZEN_5:
         return None
     return "MKL is as fast on this processor"
 
