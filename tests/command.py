@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from zoo import run
+from zoo.__main__ import COMMANDS
 from zoo.common import interrupts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,7 +78,9 @@ def as_module(monkeypatch: pytest.MonkeyPatch, module: str, *words: str) -> int:
     found = find_spec(module)
     assert found is not None
     module += ".__main__" if found.submodule_search_locations else ""
-    monkeypatch.delitem(sys.modules, module, raising=False)  # it would be warned of
+    started = [module, *(f"{COMMANDS[word][0]}.{word}" for word in words[:1] if word in COMMANDS)]
+    for name in started:
+        monkeypatch.delitem(sys.modules, name, raising=False)  # it would be warned of
     monkeypatch.setattr(sys, "argv", [module, *words])
     with signals_kept():
         try:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.counter_rng import below, bits, stream, uniform
+from zoo.common.counter_rng import below, bits, stream, uniform
 
 WORD = 2**64
 

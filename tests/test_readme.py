@@ -26,7 +26,7 @@ BY_OTHERS = {
     "python -m zoo.run -m sweep=based_fig2 trainer=gpu hydra/launcher=slurm hydra.launcher.gres=gpu:1": (
         "tests/slurm/test_sweeps.py, with a small sweep, where SLURM is installed"
     ),
-    "python -m zoo.archive results/": "tests/results/test_archive.py",
+    "python -m zoo archive results/": "tests/results/test_archive.py",
     "python -m analysis.claims results/ claims.csv": "tests/analysis/test_claims.py",
 }
 RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run") and c not in BY_OTHERS]

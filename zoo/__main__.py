@@ -16,8 +16,8 @@ COMMANDS = {
     "plan": ("zoo", "say what a sweep would train: cells, states, time"),
     "status": ("zoo", "say how a results folder stands"),
     "evaluate": ("zoo", "ask trained cells further questions"),
-    "collect": ("zoo", "gather the records of several folders into one"),
-    "archive": ("zoo", "pack finished cells into one file"),
+    "collect": ("zoo.results", "gather the records of several folders into one"),
+    "archive": ("zoo.results", "pack finished cells into one file"),
     "mixers": ("zoo", "list the mixers and their states"),
     "tasks": ("zoo", "list, show and check tasks"),
     "kernels": ("zoo", "say which kernels this machine takes"),
@@ -59,7 +59,7 @@ def main() -> int:
 def _package(name: str) -> str:
     """Return the package of a command as it is installed here."""
     inside = f"zoo.{name}"
-    return inside if name != "zoo" and find_spec(inside) else name
+    return inside if name == "analysis" and find_spec(inside) else name
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ def _unpacked(archive: Path) -> Path:
     file, home = opened(archive), archive.with_suffix("")
     assert isinstance(file, ZipPath)
     if not any((folder / WEIGHTS).is_file() for folder in file.iterdir()):
-        raise ValueError(f"{shown(archive)} holds no weights: make it with `zoo.archive --weights`.")
+        raise ValueError(f"{shown(archive)} holds no weights: make it with `zoo archive --weights`.")
     known = {folder.name for folder in store.folders(home)} if home.is_dir() else set()
     new = [name for name in file.root.namelist() if name.partition("/")[0] not in known]
     try:

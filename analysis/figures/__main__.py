@@ -5,7 +5,7 @@
     python -m analysis.figures all results/mini_based_fig2    all that belong to the sweep of that name
     python -m analysis.figures --committed docs/results --out docs/figures
 
-RESULTS is a folder of records or an archive that `python -m zoo.archive` made.  Each picture is NAME.png,
+RESULTS is a folder of records or an archive that `python -m zoo archive` made.  Each picture is NAME.png,
 NAME.pdf, NAME.csv with the numbers behind it, and NAME.txt with what it shows in sentences.  --committed
 makes every picture of every archive in a folder, as OUT/SWEEP/NAME, without the PDFs; but none
 of a sweep that still runs.
@@ -82,7 +82,7 @@ def _show(options: argparse.Namespace, style: Style) -> int:
 def _committed(folder: Path, out: Path, style: Style) -> int:
     archives = sorted(folder.glob("*.zip"))
     if not archives:
-        raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
+        raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo archive makes them.")
     studies = [gallery.Study(path) for path in archives]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
     made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted]

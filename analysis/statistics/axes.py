@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from zoo.state import BYTES_PER_SCALAR
+from zoo.mixers.state import BYTES_PER_SCALAR
 
 FP32, BF16 = BYTES_PER_SCALAR["float32"], BYTES_PER_SCALAR["bfloat16"]
 COUNT, BYTES, MEASURED = "count", "bytes", "measured"  # how ticks are written

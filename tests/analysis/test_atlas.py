@@ -7,7 +7,7 @@ import pytest
 from analysis import atlas
 from tests.analysis import study
 from tests.analysis.conftest import Run
-from zoo.archive import archive
+from zoo.results.archive import archive
 
 SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
 

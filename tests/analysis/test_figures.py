@@ -203,7 +203,7 @@ def test_the_same_results_give_the_same_files(one_load_each: gallery.Study, tmp_
 def test_one_command_makes_every_picture_of_every_archive(
     one_load_each: gallery.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zoo.archive import archive
+    from zoo.results.archive import archive
 
     monkeypatch.setitem(gallery.PICTURES, "zoology_fig2", ("zoology_fig2", "lr_profiles"))
     archive(one_load_each.home, tmp_path / "in" / "mini_zoology_fig2.zip")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from zoo.config.arguments import ill_typed, mistakes
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 Segments = Iterable[StateSize | Mapping[str, int | str]]
 

@@ -23,10 +23,10 @@ from zoo.launch.run_cell import CellFailed
 from zoo.mixers.__main__ import main as list_mixers
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cases import mixer_yaml
+from zoo.mixers.state import StateSize
 from zoo.model import placed
 from zoo.results import store
 from zoo.run import run_one
-from zoo.state import StateSize
 
 COMPOSER = registry.composer()
 WINDOW = "mixer=sliding_window"

@@ -14,10 +14,10 @@ from tests.analysis.fake import change
 from tests.command import ROOT
 from tests.evaluation.conftest import Ask
 from tests.training.tiny import segment
-from zoo import archive, evaluate
+from zoo import evaluate
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.trained import Trained
-from zoo.results import evaluations, load, load_evaluations
+from zoo.results import archive, evaluations, load, load_evaluations
 from zoo.results.home import WEIGHTS
 
 OWN = str(Path(__file__).parent / "own")

@@ -16,11 +16,10 @@ from tests.analysis.fake import change
 from tests.evaluation.conftest import CELLS, Ask
 from tests.population.together import trained_together
 from tests.training.tiny import tiny
-from zoo import archive
 from zoo.config.cell import Cell
 from zoo.evaluation.task_scores import Distance, Groups, Scores
 from zoo.evaluation.trained import Trained
-from zoo.results import weights
+from zoo.results import archive, weights
 from zoo.results.home import WEIGHTS
 from zoo.results.record import Kind
 from zoo.results.table import slice_name

@@ -267,7 +267,7 @@ def test_the_tables_at_the_end_are_cut_short(
     failures = [Failure(composer().cell([f"seed={seed}"]), "why") for seed in range(7)]
     shown.report(records, failures)
     out = capsys.readouterr().out
-    assert "and 46 more: python -m zoo.collect writes them all" in out
+    assert "and 46 more: python -m zoo collect writes them all" in out
     assert out.count("why") == 5 and "and 2 more: python -m zoo.status counts them by error" in out
     shown.report(records[:5], failures[:5])
     assert "more" not in capsys.readouterr().out

@@ -11,7 +11,7 @@ from tests.command import Refused
 from zoo import plan
 from zoo.launch import state_table
 from zoo.mixers.sliding_window import SlidingWindow
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 WINDOW = ("mixer=sliding_window", "d_model=16")  # keeps 2 * 16 * (window - 1), window 8
 Table = Callable[..., str]

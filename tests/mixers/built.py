@@ -6,7 +6,7 @@ from torch import Tensor
 from zoo import mixers
 from zoo.mixers.base import Mixer
 from zoo.mixers.named import stems
-from zoo.state import StateSize, total
+from zoo.mixers.state import StateSize, total
 
 LINEAR = (  # of each feature map one
     *("Based", "LinearIdentity", "LinearReLU", "LinearAttention", "LinearSquare", "CosFormer", "Performer"),

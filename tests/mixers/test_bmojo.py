@@ -7,7 +7,7 @@ from tests.mixers.built import built, tokens
 from zoo.mixers.base import Mixer
 from zoo.mixers.bmojo import State
 from zoo.mixers.eidetic import best, places
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 SMALL = {"d_model": 8, "num_heads": 2, "window": 3, "d_state": 4, "num_eidetic": 0}
 

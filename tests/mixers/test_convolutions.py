@@ -15,7 +15,7 @@ from zoo.kernels.short_conv import short_conv_shifted
 from zoo.mixers import BaseConv, Hyena, LongConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
 from zoo.mixers.short_conv import ShortConv
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 def test_the_implicit_filter_is_more_than_a_line():

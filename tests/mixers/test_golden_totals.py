@@ -6,7 +6,7 @@ from hydra.utils import instantiate
 from tests.mixers.built import built, two_layers
 from tests.registry import compose
 from zoo.mixers import Mamba2
-from zoo.state import StateSize, total
+from zoo.mixers.state import StateSize, total
 
 
 def size(*overrides: str) -> StateSize:

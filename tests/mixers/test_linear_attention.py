@@ -13,8 +13,8 @@ from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked
 from zoo.mixers import linear_attention as module
 from zoo.mixers.cases import Case, build, settings
 from zoo.mixers.feature_maps import DPFP, Hedgehog, Performer
+from zoo.mixers.state import StateSize
 from zoo.model import build_model
-from zoo.state import StateSize
 
 F64 = torch.float64
 

@@ -14,8 +14,8 @@ from tests.registry import block_yaml, cases
 from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
 from zoo.mixers.laws import elements, in_parts
+from zoo.mixers.state import StateSize, peak
 from zoo.model import SequenceModel, model_from_config, placed, seeded
-from zoo.state import StateSize, peak
 
 VOCAB = 24
 NAMES = sorted({case.name for case in cases()})

@@ -11,8 +11,7 @@ import pytest
 from tests.analysis.conftest import Run
 from tests.command import Refused
 from tests.results.test_results import write
-from zoo import archive
-from zoo.results import table
+from zoo.results import archive, table
 from zoo.results.home import opened, text
 
 

@@ -11,8 +11,7 @@ import pytest
 from tests.analysis import fake
 from tests.analysis.conftest import Run
 from tests.command import Refused, written
-from zoo import collect
-from zoo.results import store
+from zoo.results import collect, store
 from zoo.results import table as results_table
 
 METRICS = ("accuracy", "row_accuracy", "exact_rows", "loss", "coverage", "answers", "rows")

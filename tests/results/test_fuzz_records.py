@@ -36,8 +36,8 @@ EXPECTED = "mixer,d_model,accuracy,tolerance,slice\nbased,64,1,1,mean\n"
 SMALL = ("experiment=smoke", "mixer=attention", "d_model=16", "task.vocab_size=128")
 COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "zoo.status": lambda home, out: [str(home), "--all"],
-    "zoo.collect": lambda home, out: [str(home), "--out", str(out / "all")],
-    "zoo.archive": lambda home, out: [str(home), "--out", str(out / "all.zip")],
+    "zoo.results.collect": lambda home, out: [str(home), "--out", str(out / "all")],
+    "zoo.results.archive": lambda home, out: [str(home), "--out", str(out / "all.zip")],
     "zoo.plan": lambda home, out: ["-m", *SMALL, f"results={home}"],
     "analysis.loads": lambda home, out: [str(home)],
     "analysis.expected": lambda home, out: [str(home), str(out.parent / "expected.csv")],
@@ -46,7 +46,7 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "analysis.report.__main__": lambda home, out: [str(home), "--out", str(out / "report.html")],
     "analysis.pareto": lambda home, out: [str(home), "--out", str(out)],
 }
-CHEAP = ("zoo.status", "zoo.collect", "zoo.archive")
+CHEAP = ("zoo.status", "zoo.results.collect", "zoo.results.archive")
 OF_FOLDERS = ("zoo.status", "zoo.plan")  # an archive is nothing to them
 DEAR = {"zoo.plan": 2, "analysis.pareto": 2, "analysis.statistics.__main__": 3, "analysis.report.__main__": 5}
 
@@ -324,16 +324,16 @@ ONCE = {  # what went wrong once -> the command that did
     "claim.json:a_broken_link:unfinished": "zoo.status",
     "claim.json:escapes:unfinished": "zoo.status",
     "metrics.csv:a_pipe:unfinished": "zoo.status",
-    "zip:named_'//x/'": "zoo.collect",  # a loop in Python's zipfile
-    "zip:swells_3000": "zoo.collect",
+    "zip:named_'//x/'": "zoo.results.collect",  # a loop in Python's zipfile
+    "zip:swells_3000": "zoo.results.collect",
     "error.txt:a_link:unfinished": "analysis.report.__main__",  # was handed on
     "config.yaml:bomb": "analysis.report.__main__",
     "config.yaml:keys": "analysis.report.__main__",
     "task_settings.vocab_size:escapes": "analysis.loads",  # was computed with
     "label:escapes": "analysis.loads",
     "label:tex": "analysis.pareto",
-    "run_id:long": "zoo.archive",  # no name in an archive is so long
-    "mixer_settings.num_heads:huge": "zoo.collect",  # a complaint of 2,900 letters
+    "run_id:long": "zoo.results.archive",  # no name in an archive is so long
+    "mixer_settings.num_heads:huge": "zoo.results.collect",  # a complaint of 2,900 letters
     "adaptation:markup": "zoo.plan",  # was taken for markup of the screen
 }
 

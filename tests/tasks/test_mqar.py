@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from tests.tasks.laws import ALPHA, chi2, gaps_of, independent, mqar, same_law
-from zoo.counter_rng import below, bits, uniform
+from zoo.common.counter_rng import below, bits, uniform
 from zoo.tasks.base import Batch
 from zoo.tasks.laws import same
 from zoo.tasks.mqar_numpy_compat import reference_rows

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.tasks.laws import ALPHA, chi2, independent
 from tests.tasks.test_recall_rows import pairs, sets, strings, task_with, writes
-from zoo.counter_rng import stream
+from zoo.common.counter_rng import stream
 from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.context import last_place
 from zoo.tasks.sampling import permutation

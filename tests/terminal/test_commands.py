@@ -27,9 +27,10 @@ from tests.analysis import fake
 from tests.command import OURS, ROOT, signals_kept
 from tests.terminal.screen import Screen, here
 from tests.test_interrupts import drop
-from zoo import archive, collect, plan, run, status
+from zoo import plan, run, status
 from zoo.bench.__main__ import main as bench
 from zoo.common import terminal
+from zoo.results import archive, collect
 
 pytestmark = pytest.mark.xdist_group("terminal")  # one worker, because all read the same few cells
 SETTINGS = {

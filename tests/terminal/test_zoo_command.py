@@ -27,7 +27,7 @@ def test_every_command_has_a_module_and_the_help_names_it() -> None:
 
 
 def test_every_module_that_is_a_command_is_listed() -> None:
-    files = [*ROOT.glob("zoo/*.py"), *ROOT.glob("zoo/*/__main__.py"), *ROOT.glob("analysis/*.py")]
+    files = [*ROOT.glob("zoo/*.py"), *ROOT.glob("zoo/*/*.py"), *ROOT.glob("analysis/*.py")]
     files += ROOT.glob("analysis/*/__main__.py")
     commands = {
         f.parent.name if f.name == "__main__.py" else f.stem

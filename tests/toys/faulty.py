@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from torch import nn
 
 from zoo.mixers.base import Mixer, Seq
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 HEALED = "ZOO_TOYS_HEALED"  # in the environment: nothing fails any more, as after a bug is removed
 PACE = "ZOO_TOYS_PACE"  # in the environment: a factor on the time it takes, as on another machine

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import BUFFER
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

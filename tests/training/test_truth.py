@@ -22,11 +22,11 @@ from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.launch.run_population import run_population
 from zoo.launch.sweep import run_sweep
 from zoo.mixers.base import Mixer
+from zoo.mixers.state import StateSize
 from zoo.model import SequenceModel, build_model
 from zoo.results import lease, source
 from zoo.results.checked import parse
 from zoo.results.store import error, is_done
-from zoo.state import StateSize
 from zoo.training import truth
 from zoo.training.build import build
 from zoo.training.truth import check_run
@@ -35,7 +35,7 @@ ONE = (*SMALL, "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8", "mi
 CODE = """
 from beside import FACTOR
 from zoo.mixers.base import Mixer
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class Mine(Mixer):

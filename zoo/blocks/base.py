@@ -13,7 +13,7 @@ from zoo.common.checks import one_of
 from zoo.common.part import Part
 from zoo.mixers.base import Links, Mixer, Seq
 from zoo.mixers.cache import owned
-from zoo.state import StateSize, total
+from zoo.mixers.state import StateSize, total
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 EPS = 1e-5

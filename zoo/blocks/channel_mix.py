@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, TokenShift, channels
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

@@ -13,7 +13,7 @@ REAL = 1e12
 WHOLE = 2**24
 MOST = {  # of whole numbers that have a bound of their own
     **{"d_model": 2**16, "n_layers": 1000, "batch_size": 2**16, "eval_batch_size": 2**16, "threads": 1024},
-    # zoo.counter_rng: slots of an example, and a range of integers
+    # zoo.common.counter_rng: slots of an example, and a range of integers
     **{"seq_len": 2**20, "vocab_size": 2**22},
     **dict.fromkeys(("num_examples", "train_examples", "valid_examples", "test_examples"), 2**40),
     **dict.fromkeys(("max_examples", "checkpoint_every"), 2**40),

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
 from zoo.common.checks import multiple
-from zoo.counter_rng import stream
+from zoo.common.counter_rng import stream
 from zoo.model import ModelState, SequenceModel
 from zoo.model.codecs.codec import BATCH, Codec, Form, as_rows, coded_part
 from zoo.model.codecs.formats import FORMATS

@@ -9,7 +9,7 @@ from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.decode_speed import decode_tokens_per_second, prefill_tokens_per_second
 from zoo.evaluation.trained import Trained
-from zoo.state import peak
+from zoo.mixers.state import peak
 
 
 class Speed(Evaluation):

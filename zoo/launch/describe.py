@@ -3,8 +3,8 @@
 from typing import Any
 
 from zoo.config.cell import Cell
+from zoo.mixers.state import peak
 from zoo.model import SequenceModel, outline
-from zoo.state import peak
 from zoo.tasks.build import task_of
 from zoo.tasks.coverage import coverage
 from zoo.training.initial_weights import adapted

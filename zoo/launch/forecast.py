@@ -19,9 +19,9 @@ from zoo.evaluation.flops import Cost, cost
 from zoo.launch.grouping import in_words
 from zoo.launch.remaining import duration
 from zoo.launch.sweep import count
+from zoo.mixers.state import StateSize, peak
 from zoo.model import outline
 from zoo.results import store
-from zoo.state import StateSize, peak
 from zoo.tasks.build import task_of
 from zoo.training.initial_weights import adapted
 

@@ -78,7 +78,7 @@ def result_table(
     if any(chances):
         table.add_row("chance", *[""] * (len(shown) - 1), *chances, style="dim")
     if more > 0:
-        table.caption = f"and {more} more: python -m zoo.collect writes them all"
+        table.caption = f"and {more} more: python -m zoo collect writes them all"
     return table
 
 

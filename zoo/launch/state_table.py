@@ -12,8 +12,8 @@ from rich.table import Table
 
 from zoo.common.terminal import by_family, slim
 from zoo.config.cell import Cell
+from zoo.mixers.state import StateSize
 from zoo.model import SequenceModel, build_model, outline
-from zoo.state import StateSize
 from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024

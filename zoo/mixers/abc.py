@@ -15,7 +15,7 @@ from zoo.common.checks import at_least
 from zoo.kernels.gated_slot_attention import gated_slot_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 MOST = 32.0  # of a weight's exponent, either way
 

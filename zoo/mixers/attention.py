@@ -12,7 +12,7 @@ from zoo.kernels.attention import attention
 from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
 from zoo.mixers.projections import AttentionHeads
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

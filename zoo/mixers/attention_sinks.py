@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.bigbird import BigBird
 from zoo.mixers.positions import check_position, rotate
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class AttentionSinks(BigBird):

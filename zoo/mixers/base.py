@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.common.part import Part
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 Seq = Float[Tensor, "B T D"]
 Links = dict[str, Tensor]  # what layers leave to those above beside the stream, by name

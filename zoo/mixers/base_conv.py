@@ -14,7 +14,7 @@ from zoo.common.checks import at_least, multiple, one_of
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.long_filter import LongFilter
 from zoo.mixers.short_conv import ShortConv
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 LONG = -1
 

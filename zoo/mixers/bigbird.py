@@ -16,7 +16,7 @@ from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Seq
 from zoo.mixers.projections import AttentionHeads
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

@@ -21,7 +21,7 @@ from zoo.mixers import mamba
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.eidetic import Eidetic, EideticMemory, ages
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 BAND = 64  # queries at a time
 

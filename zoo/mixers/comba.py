@@ -16,8 +16,8 @@ from zoo.common.checks import at_least, multiple
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, unit
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

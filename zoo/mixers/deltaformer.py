@@ -16,7 +16,7 @@ from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

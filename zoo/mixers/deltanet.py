@@ -15,7 +15,7 @@ from zoo.common.checks import multiple
 from zoo.kernels.delta_rule import delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, HeadsOutput, unit
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

@@ -18,7 +18,7 @@ from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
 from zoo.mixers.largest import largest
 from zoo.mixers.projections import AttentionHeads
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

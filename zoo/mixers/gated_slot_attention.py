@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, multiple
 from zoo.kernels.gated_slot_attention import gated_slot_attention
 from zoo.mixers.base import Mixer, Seq
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, multiple
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 GAIN = 2**-2.5  # of the initial projections: fla's when the paper's numbers were made, until d30c0833
 

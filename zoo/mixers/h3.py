@@ -16,8 +16,8 @@ from zoo.common.checks import at_least, multiple
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.diagonal_ssm import DiagonalSSM
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

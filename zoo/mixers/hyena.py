@@ -16,8 +16,8 @@ from zoo.common.checks import at_least, covers, positive
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 SMALL = 0.01  # what the window leaves of a filter after the fraction of max_len that the decay names
 

@@ -18,8 +18,8 @@ from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, unit
 from zoo.mixers.mamba import first_dt_bias
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 A_MIN, A_MAX = 1.0, 16.0
 

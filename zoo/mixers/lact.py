@@ -20,7 +20,7 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.inner_model import packed, unpacked
 from zoo.mixers.positions import check_position, rotate
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 A_CHUNK = 2.048  # what the first rates of its tokens sum to: 0.001 for each of 2,048
 

@@ -17,7 +17,7 @@ from zoo.kernels.grouped_attention import grouped_attention
 from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
 from zoo.mixers.projections import AttentionHeads
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

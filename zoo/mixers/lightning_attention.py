@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, multiple
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth
-from zoo.state import StateSize
 
 LEAST = 1e-5  # share of its rate at which a head of the highest layer still forgets
 

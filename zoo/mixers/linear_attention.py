@@ -16,7 +16,7 @@ from zoo.kernels.common.precision import wide
 from zoo.kernels.linear_attention.reference import sums_before
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 FASTEST = -3  # c: the first head keeps 1 - 2^-3 of its sums a step, each further one forgets half as much
 

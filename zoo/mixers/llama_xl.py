@@ -18,7 +18,7 @@ from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

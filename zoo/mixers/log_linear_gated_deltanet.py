@@ -18,8 +18,8 @@ from zoo.kernels.log_linear_attention.chunked import by_level, in_blocks, with_p
 from zoo.mixers.base import Seq
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.gated_deltanet import GatedDeltaNet
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

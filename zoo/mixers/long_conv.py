@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, one_of
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.long_filter import LongFilter
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 STD = {"normal": 0.002, "double_exp": 0.02}  # of the initial weights, as published
 

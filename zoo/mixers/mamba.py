@@ -19,8 +19,8 @@ from zoo.common.checks import at_least
 from zoo.kernels.selective_scan import selective_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4  # the step sizes that a fresh model has
 

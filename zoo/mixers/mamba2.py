@@ -22,8 +22,8 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.heads import heads_of
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

@@ -21,8 +21,8 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.heads import heads_of
 from zoo.mixers.mamba import first_dt_bias
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 SLOWEST = 1e-4  # the least that -A can be
 

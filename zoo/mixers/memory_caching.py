@@ -16,7 +16,7 @@ from zoo.common.checks import at_least, multiple
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import HeadsOutput, unit
 from zoo.mixers.largest import largest
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

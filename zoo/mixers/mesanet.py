@@ -18,8 +18,8 @@ from zoo.common.checks import multiple
 from zoo.kernels.mesa import mesa
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, HeadsOutput, unit
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 RIDGE_LEAST, RIDGE_FIRST = 0.25, 1.0
 

@@ -17,7 +17,7 @@ from zoo.kernels.delta_rule import delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, HeadsOutput, unit
 from zoo.mixers.largest import largest
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

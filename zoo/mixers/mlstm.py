@@ -17,7 +17,7 @@ from zoo.common.checks import at_least, multiple
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 FLOOR = 1e-6  # of the denominator, where the paper's exp(-m) is less
 

@@ -24,7 +24,7 @@ from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append
 from zoo.mixers.positions import check_position, rotate
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class BlockCompression(nn.Module):

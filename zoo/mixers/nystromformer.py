@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

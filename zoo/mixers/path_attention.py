@@ -17,7 +17,7 @@ from zoo.kernels.path_attention import path_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.short_conv import ShortConv
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

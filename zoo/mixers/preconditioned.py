@@ -18,8 +18,8 @@ from zoo.mixers.base import Seq
 from zoo.mixers.delta_heads import Forgetting, unit
 from zoo.mixers.gated_deltanet import GatedDeltaNet
 from zoo.mixers.kimi_delta_attention import KimiDeltaAttention
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 EPS, FIRST_CENTER = 1e-6, -0.2
 

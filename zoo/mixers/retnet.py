@@ -16,7 +16,7 @@ from zoo.common.checks import at_least, multiple
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 GAIN = 2**-2.5  # of the initial projections: the paper's, and fla's until d30c0833 (March 2025)
 

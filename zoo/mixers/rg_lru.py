@@ -17,8 +17,8 @@ from zoo.common.checks import multiple
 from zoo.kernels.diagonal_scan import diagonal_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 SHARPNESS = 8.0  # the paper's c
 SLOWEST, FASTEST = 0.999, 0.9  # what a fresh channel keeps of its state where its gate is open

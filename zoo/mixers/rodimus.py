@@ -17,7 +17,7 @@ from zoo.common.checks import at_least
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 FAR = -15.0  # below it log softplus(u) is u
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least
 from zoo.kernels.wkv4 import Averages, wkv4
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, TokenShift, channels
 from zoo.mixers.undecayed import undecayed
 from zoo.mixers.wkv_heads import WkvHeads, initial_decay
-from zoo.state import StateSize
 
 
 class State(NamedTuple):

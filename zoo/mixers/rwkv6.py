@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.low_rank import LowRank
+from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, channels, with_previous
 from zoo.mixers.undecayed import undecayed
 from zoo.mixers.wkv_heads import WkvHeads, initial_decay
-from zoo.state import StateSize
 
 UP = 0.01  # the second matrices of the small networks start in U(-UP, UP)
 

@@ -21,9 +21,9 @@ from zoo.mixers.delta_heads import unit
 from zoo.mixers.group_norm import HeadsGroupNorm
 from zoo.mixers.heads import heads_of
 from zoo.mixers.low_rank import LowRank
+from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
 from zoo.mixers.undecayed import undecayed
-from zoo.state import StateSize
 
 LOG_LEAST = -math.exp(-0.5)  # no channel keeps less than exp(this) = 0.545 of its past in a step
 VALUE = "rwkv7_value"  # of the lowest layer [B T D]

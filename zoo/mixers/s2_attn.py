@@ -17,7 +17,7 @@ from zoo.common.checks import multiple
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Seq
 from zoo.mixers.projections import AttentionHeads
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

@@ -18,7 +18,7 @@ from zoo.mixers import log_sums
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import Performer
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 CHUNK = 128
 

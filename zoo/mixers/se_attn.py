@@ -34,7 +34,7 @@ from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_choice import Memory, SpanChoice
 from zoo.mixers.span_rule import Selection, SpanRule, Summary
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 SAMPLING = ("fixed", "per_forward", "per_chunk")
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, multiple
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):

@@ -16,7 +16,7 @@ from zoo.kernels.common.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 CHUNK = 128  # queries whose weights exist at a time
 

@@ -20,7 +20,7 @@ from zoo.kernels.common.decay import decays
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import HeadsOutput, unit
 from zoo.mixers.inner_model import packed, unpacked
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 REMEMBERING = -4.0  # logit of the first rate of forgetting: a chunk keeps three quarters
 MOST_POWER = 8.0

@@ -24,7 +24,7 @@ from zoo.kernels.ttt import ttt
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.inner_model import packed, unpacked
 from zoo.mixers.positions import rotary_channels, rotate
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 W_STD = 0.02
 

@@ -16,7 +16,7 @@ from zoo.kernels.attention import attention
 from zoo.mixers.base import Linked, Links, Seq, Shared
 from zoo.mixers.cache import append
 from zoo.mixers.projections import AttentionHeads
-from zoo.state import StateSize
+from zoo.mixers.state import StateSize
 
 KEYS, VALUES = "yoco_keys", "yoco_values"
 

@@ -16,8 +16,8 @@ from zoo.blocks.base import Block, Stream
 from zoo.blocks.decoder import Decoder
 from zoo.common.checks import covers
 from zoo.mixers.base import EMBEDDING, Mixer
+from zoo.mixers.state import StateSize, total
 from zoo.model.stacked import StackedEnds, spherical
-from zoo.state import StateSize, total
 
 
 class ModelState(NamedTuple):

@@ -45,7 +45,7 @@ def opened(results: Path) -> Home:
         if not _PLAIN.fullmatch(entry.filename):
             raise ValueError(
                 f"{shown(results)} names a file {shown(entry.filename):.200}, which is no place in an "
-                "archive: it is not read; make it again with zoo.archive."
+                "archive: it is not read; make it again with `zoo archive`."
             )
         name = entry.filename.rpartition("/")[2]
         if entry.file_size > largest(name):
@@ -178,7 +178,7 @@ def _readable(path: object) -> Iterator[None]:
     except DAMAGED as error:
         raise ValueError(
             f"{shown(path)} is damaged ({visible(one_line(error))[:120]}): fetch it again, or make it again "
-            "with zoo.archive."
+            "with `zoo archive`."
         ) from None
     except (KeyError, FileNotFoundError):
         raise ValueError(f"{shown(path)} is missing.") from None

@@ -10,7 +10,7 @@
 
 There is no database: a thousand array tasks may write at once on a network file system.
 
-Finished cells can be kept and given away in one file: `python -m zoo.archive` makes a NAME.zip with the same
+Finished cells can be kept and given away in one file: `python -m zoo archive` makes a NAME.zip with the same
 folders in it, and all that reads results reads either.
 """
 

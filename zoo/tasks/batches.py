@@ -7,7 +7,7 @@ from itertools import islice
 import torch
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import bits, stream
+from zoo.common.counter_rng import bits, stream
 from zoo.tasks.base import Batch, Segment, Split, Task
 
 SHUFFLE = 0x5EED  # names the stream of the permutations; no task's path is (seed, this)

@@ -23,7 +23,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import below, bits, stream
+from zoo.common.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.groups import Words
 from zoo.tasks.mixture import Load, Mixture, OwnVocabulary

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
-from zoo.counter_rng import below, bits
+from zoo.common.counter_rng import below, bits
 from zoo.tasks.base import Segment
 from zoo.tasks.groups import Number
 from zoo.tasks.mixture import Load, Mixture

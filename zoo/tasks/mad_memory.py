@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import below, bits, stream
+from zoo.common.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, Selecting, at_the_end
 from zoo.tasks.mad_recall import ByAnswer

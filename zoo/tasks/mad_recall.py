@@ -21,7 +21,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import below, bits, stream, uniform
+from zoo.common.counter_rng import below, bits, stream, uniform
 from zoo.tasks.base import IGNORED, Batch, Device, Examples, Segment, Split
 from zoo.tasks.groups import Distance, Number
 from zoo.tasks.mixture import Load, Mixture

@@ -122,7 +122,7 @@ class Mixture(Task):
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         """These examples of a segment, on the device of `examples`.
 
-        path: names the segment's random streams: `zoo.counter_rng.stream(*path, PURPOSE)`.
+        path: names the segment's random streams: `zoo.common.counter_rng.stream(*path, PURPOSE)`.
         """
 
     def _fits(self, where: str, load: Any) -> None:

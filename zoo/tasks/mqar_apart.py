@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import stream
+from zoo.common.counter_rng import stream
 from zoo.tasks.base import Batch
 from zoo.tasks.context import AskedLater, Pairs, asked_behind, check_keys, check_room, fill
 from zoo.tasks.groups import Distance

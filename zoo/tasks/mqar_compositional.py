@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.counter_rng import stream
+from zoo.common.counter_rng import stream
 from zoo.tasks.base import Batch
 from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room, fill, tenth
 from zoo.tasks.groups import Distance

@@ -20,7 +20,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
-from zoo.counter_rng import stream
+from zoo.common.counter_rng import stream
 from zoo.tasks.base import Batch
 from zoo.tasks.context import (
     DEPTH,

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.counter_rng import stream
+from zoo.common.counter_rng import stream
 from zoo.tasks.base import Batch, Data, Order
 from zoo.tasks.context import Filler, fill
 from zoo.tasks.mixture import Entries

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.counter_rng import bits, stream, uniform
+from zoo.common.counter_rng import bits, stream, uniform
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.context import (
     DEPTH,

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
-from zoo.counter_rng import below, bits, stream
+from zoo.common.counter_rng import below, bits, stream
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.groups import Distance, Words
 from zoo.tasks.mixture import Load, Mixture

@@ -17,7 +17,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import below, bits, stream, uniform
+from zoo.common.counter_rng import below, bits, stream, uniform
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room, fill, tenth
 from zoo.tasks.groups import Distance

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from zoo.counter_rng import below, bits, uniform
+from zoo.common.counter_rng import below, bits, uniform
 
 SLACK = 24  # extra draws beyond the expected number of repeats: rarely is a third round needed
 

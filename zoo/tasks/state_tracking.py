@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.counter_rng import below, bits, stream
+from zoo.common.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.circuits import TOKENS_READ, tokens_read
 from zoo.tasks.mixture import Load, OwnVocabulary

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import one_of
-from zoo.counter_rng import index, stream
+from zoo.common.counter_rng import index, stream
 from zoo.tasks.base import SPLITS, Batch, Data, Kind, Order, Segment, Split
 from zoo.tasks.corpora.base import VOCAB_SIZE, Corpus
 from zoo.tasks.corpora.load import load

@@ -11,12 +11,12 @@ from zoo.common import interrupts
 from zoo.common.checks import reason
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
+from zoo.mixers.state import peak
 from zoo.model import SequenceModel
 from zoo.model.low_rank import counted, merge
 from zoo.results import weights
 from zoo.results.outcome import UNSCORED
 from zoo.results.record import Outcome
-from zoo.state import peak
 from zoo.tasks.coverage import coverage
 from zoo.training.runs import Run
 

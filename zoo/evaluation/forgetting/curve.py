@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import index, stream
+from zoo.common.counter_rng import index, stream
 
 COPY, LM = "copy", "lm"
 HEAD_AT_ONCE = 1024  # positions of a row whose logits are held

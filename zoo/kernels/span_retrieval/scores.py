@@ -10,7 +10,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zoo.counter_rng import bits, stream, uniform
+from zoo.common.counter_rng import bits, stream, uniform
 from zoo.kernels.span_retrieval.chunks import Chunks
 
 HIDDEN = -1e30  # finite: a row without a block to choose from has no NaN, nor has its gradient

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.counter_rng import below, bits, stream, uniform
+from zoo.common.counter_rng import below, bits, stream, uniform
 from zoo.tasks.corpora.base import Corpus
 
 FIRST = ord("A")  # the letters are bytes from here on

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.counter_rng import below, bits, stream
+from zoo.common.counter_rng import below, bits, stream
 from zoo.tasks import sampling
 
 
@@ -19,7 +19,7 @@ class For(IntEnum):
 
 @dataclass(frozen=True)
 class Draws:
-    """path: names the segment, see `zoo.counter_rng.stream`.  All results are [B, slots]."""
+    """path: names the segment, see `zoo.common.counter_rng.stream`.  All results are [B, slots]."""
 
     path: tuple[int, ...]
     examples: Int[Tensor, " B"]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.counter_rng import below, bits, stream
+from zoo.common.counter_rng import below, bits, stream
 from zoo.tasks.ruler.draws import Draws, For
 from zoo.tasks.ruler.tokens import PHRASE, WORDS
 

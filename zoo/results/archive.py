@@ -1,6 +1,6 @@
-"""Finished cells in one file: `python -m zoo.archive RESULTS` makes RESULTS.zip.
+"""Finished cells in one file: `python -m zoo archive RESULTS` makes RESULTS.zip.
 
-  python -m zoo.archive results/mini_based_fig2 --out docs/results/mini_based_fig2.zip
+  python -m zoo archive results/mini_based_fig2 --out docs/results/mini_based_fig2.zip
 
 It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, what the cell was
 asked afterwards (evaluations/), and with --weights the weights that were kept; checkpoints, failed and
@@ -25,7 +25,7 @@ WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the archive; 0, 3 where something was left out, or 2 with a line on what is wrong."""
-    parser = command_parser("zoo.archive", __doc__)
+    parser = command_parser("zoo archive", __doc__)
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
     parser.add_argument("--out", type=Path, metavar="NAME.zip", help="default: RESULTS.zip")
     parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")

@@ -1,4 +1,4 @@
-"""Every record of results folders as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
+"""Every record of results folders as tables: `python -m zoo collect RESULTS`, to CSV and Parquet."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ from zoo.results.reading import Reading, left_out
 HELP = """Every record of results folders in one table, one row a cell, and in another
 their scores by group.
 
-  python -m zoo.collect results/demo             results/demo/collected.csv,
+  python -m zoo collect results/demo             results/demo/collected.csv,
                                                  .parquet, .groups.csv,
                                                  .groups.parquet
-  python -m zoo.collect results/demo --out all   all.csv, all.parquet, ...
-  python -m zoo.collect results/a b.zip          both, with a column `results`
+  python -m zoo collect results/demo --out all   all.csv, all.parquet, ...
+  python -m zoo collect results/a b.zip          both, with a column `results`
 
 Columns are named as in result.json, inner keys behind a dot (versions.torch),
 lists as JSON; and
@@ -55,7 +55,7 @@ NAMED = 20  # failed cells, in the report
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
-    parser = command_parser("zoo.collect", HELP)
+    parser = command_parser("zoo collect", HELP)
     add_results(parser)
     parser.add_argument(
         "--out",
