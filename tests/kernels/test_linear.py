@@ -1,11 +1,13 @@
 """A linear layer by oneDNN: the same values, and when it is taken."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.func import vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.kernels.agreement import as_near_as_torch
 from tests.kernels.cases import linear as drawn
@@ -32,6 +34,29 @@ def test_onednn_is_as_near_as_torch(channels: int, biased: bool):
     as_near_as_torch(linear_onednn, linear_reference, single(drawn(200, channels, biased)))
     x, *rest = single(drawn(200, channels, biased))
     as_near_as_torch(linear_onednn, linear_reference, [x.detach().mT.contiguous().mT.requires_grad_(), *rest])
+
+
+class Strides(TorchDispatchMode):
+    """Note how the second factor of every product by oneDNN lies."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+        if "_linear_pointwise" in str(func):
+            self.dense.append(args[1].is_contiguous() or args[1].T.is_contiguous())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
+@pytest.mark.parametrize("wide", [3, 4, 5])
+def test_a_factor_that_is_a_slice_is_copied(wide: int):
+    """OneDNN makes sums one by one where its second factor has gaps: a thousand times slower."""
+    x, weight = torch.ones(9, 2, 4, requires_grad=True), torch.ones(wide, 4, requires_grad=True)
+    with Strides() as seen:
+        torch.cat([linear_onednn(one, weight) for one in x.unbind(1)], -1).square().sum().backward()
+    assert seen.dense == 6 * [True]
 
 
 def test_gradients_that_nobody_asks_for_are_not_made():

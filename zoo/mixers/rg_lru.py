@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from zoo.common.checks import multiple
 from zoo.kernels.diagonal_scan import diagonal_scan
+from zoo.kernels.linear import linear
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
 from zoo.mixers.state import StateSize
@@ -80,9 +81,9 @@ class RGLRU(Mixer[State]):
         return self.out_proj(y.to(gate.dtype) * F.gelu(gate, approximate="tanh")), State(h, tail)
 
     def _recur(self, u: Float[Tensor, "B T E"], h: Tensor | None) -> tuple[Tensor, Tensor]:
-        heads = u.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B H T P]
-        gates = torch.sigmoid(heads @ self.gate_weight + self.gate_bias[:, None])
-        r, i = (g.transpose(1, 2).flatten(2) for g in gates.chunk(2, dim=-1))
+        heads = u.chunk(self.num_heads, dim=-1)
+        gates = [linear(x, w.T, b) for x, w, b in zip(heads, self.gate_weight, self.gate_bias, strict=True)]
+        r, i = (g.flatten(2) for g in torch.sigmoid(torch.stack(gates, 2)).chunk(2, dim=-1))
         log_a = -SHARPNESS * F.softplus(-self.Lambda) * r
         root = (-torch.expm1(2 * log_a)).clamp(min=LEAST).sqrt()
         return diagonal_scan(log_a.exp(), root * (i * u), h)

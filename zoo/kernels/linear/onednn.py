@@ -52,6 +52,8 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     """Return a [N D] times b^T, b [E D]."""
     if a.dtype != torch.float32:
         return a @ b.T
+    if not (b.is_contiguous() or b.T.is_contiguous()):
+        b = b.contiguous()  # of a slice oneDNN makes sums one by one, a thousand times slower
     return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
 
 
