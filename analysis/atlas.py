@@ -3,7 +3,7 @@
     python -m analysis.atlas docs/results > docs/atlas.md
 
 The folder holds archives: atlas_frontier.zip, whose cells are the page, and, where they are there,
-atlas_interference.zip and mini_state_bits.zip.  Of a mixer that none of them has the page says nothing.
+atlas_block.zip, atlas_interference.zip and mini_state_bits.zip.  Of a mixer that none of them has the page says nothing.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from .records.cells import slices, slices_in_words
 from .records.readable import readable
 from .state_bits.answers import answers
 from .state_bits.frontier import enough
+from .statistics import ranks, scored
 from .statistics.chance import at_chance
 from .statistics.seeds import apart
 
@@ -77,6 +78,7 @@ def page(shown: Pareto, table: pd.DataFrame, archives: Path) -> Iterator[str]:
     yield markdown_row(["---"] * (3 + len(SIZES)))
     for row in sorted(_at_sizes(points), key=lambda row: row["best"], reverse=True):
         yield markdown_row(row["fields"])
+    yield from _block(archives)
     bits, overwritten = _bits(archives), _overwritten(archives)
     yield "\n## Each memory\n"
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
@@ -133,6 +135,36 @@ def _card(
             [settings or "-", f"{row['state_resident']:,.0f}", *scores, _in_words(row).partition(" ")[0]]
         )
     yield "\n" + "\n".join(known for known in (overwritten.get(mixer), bits.get(label)) if known) + "\n"
+
+
+def _block(archives: Path) -> Iterator[str]:
+    """Yield how mixers rank over the tasks of a complete block, and which tasks rank them alike."""
+    home = archives / "atlas_block.zip"
+    if not home.exists():
+        return
+    scores = ranks.block(scored.means(readable(home).records))
+    rival = scores.drop(index=[name for name in scores.index if name == "Attention"])
+    chi, p = ranks.friedman(rival)
+    apart = ranks.pairs(rival).query("p_holm <= @ranks.LEVEL")
+    yield f"\n## {len(scores.columns)} tasks, one size\n"
+    yield markdown_row(["mixer", *scores.columns, "mean rank"])
+    yield markdown_row(["---", *["--:"] * (len(scores.columns) + 1)])
+    order = ranks.mean_ranks(rival)
+    for name in [*scores.index.difference(rival.index), *order.index]:
+        rank = f"{order[name]:.1f}" if name in order.index else ""
+        yield markdown_row([str(name), *(f"{score:.2f}" for score in scores.loc[name]), rank])
+    yield (
+        f"\nMeans over test slices and seeds; ranks are among mixers of fixed state. Friedman's chi squared is "
+        f"{chi:.1f}, p {p:.2g}. Of {len(rival) * (len(rival) - 1) // 2} pairs Wilcoxon's signed ranks tell apart, "
+        f"by Holm: {', '.join(f'{row.a} and {row.b}' for row in apart.itertuples()) or 'none'}.\n"
+    )
+    yield "How alike two tasks rank all mixers, by Spearman, with 95 % of redrawn mixers:\n"
+    yield markdown_row(["", *scores.columns[1:]])
+    yield markdown_row(["---"] * len(scores.columns))
+    alike = {(row.a, row.b): row for row in ranks.between_tasks(scores).itertuples()}
+    for a in scores.columns[:-1]:
+        pairs = [alike.get((a, b)) for b in scores.columns[1:]]
+        yield markdown_row([a, *(f"{row.rho:.2f} ({row.low:.2f} to {row.high:.2f})" if row else "" for row in pairs)])
 
 
 def _overwritten(archives: Path) -> dict[str, str]:
