@@ -164,7 +164,9 @@ def _block(archives: Path) -> Iterator[str]:
     alike = {(row.a, row.b): row for row in ranks.between_tasks(scores).itertuples()}
     for a in scores.columns[:-1]:
         pairs = [alike.get((a, b)) for b in scores.columns[1:]]
-        yield markdown_row([a, *(f"{row.rho:.2f} ({row.low:.2f} to {row.high:.2f})" if row else "" for row in pairs)])
+        yield markdown_row(
+            [a, *(f"{row.rho:.2f} ({row.low:.2f} to {row.high:.2f})" if row else "" for row in pairs)]
+        )
 
 
 def _overwritten(archives: Path) -> dict[str, str]:

@@ -251,7 +251,9 @@ def _notes(shown: Pareto) -> list[str]:
 def _report(shown: Pareto, paths: list[Path], form: str) -> None:
     screen = console()
     for load in shown.loads:
-        table = render(load.points, axis=shown.axis, title=_title(load, shown.axis))
+        first = load.points.iloc[0]
+        title = f"{first['task']}: {first['split']} accuracy, {load.name or first['slice']}"
+        table = render(load.points, axis=shown.axis, title=f"{title}; {AXES[shown.axis].unit}")
         print_table(form, table, fitting(table, SPARE))
     caption = figure.caption(shown.points, shown.loads[0].slices)
     screen.print(caption, style="dim", markup=False, soft_wrap=not screen.is_terminal)
@@ -306,11 +308,6 @@ def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
 def _short(load: Load) -> str:
     """A load's name without its slices, which a panel of one slice says itself."""
     return load.name.partition("mean of ")[0].removesuffix(", ") if len(load.slices) > 1 else ""
-
-
-def _title(load: Load, axis: str) -> str:
-    split, task = load.points["split"].iloc[0], load.points["task"].iloc[0]
-    return f"{task}: {split} accuracy, {load.name or load.points['slice'].iloc[0]}; {AXES[axis].unit}"
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery
         "Loss at hits (evaluation=ar_hits) over attention's in models of text, against the accuracy of the "
         "same mixers, settings and widths, trained to recall: the mean of the test slices. Mean and range of "
         f"the seeds, or each seed where recall differs by more than {APART}. Rank correlation of "
-        f"the {others} mixers beside attention {_in_words(measured)}; its interval draws mixers and "
-        "seeds again."
+        f"the {others} mixers beside attention {measured.rho:.2f} ({measured.low:.2f} to "
+        f"{measured.high:.2f}); its interval draws mixers and seeds again."
     ]
     rows = rows.assign(seed_accuracies=[written(each) for each in rows["accuracies"]])
     rows = rows.drop(columns=["accuracies", "gaps"])
@@ -140,10 +140,6 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     ax.set_ylabel("Text: loss at hits over attention's, nats")
     page.finish(figure, handles, caption, style)
     return figure
-
-
-def _in_words(correlation: RankCorrelation) -> str:
-    return f"{correlation.rho:.2f} ({correlation.low:.2f} to {correlation.high:.2f})"
 
 
 if __name__ == "__main__":

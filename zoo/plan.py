@@ -97,17 +97,17 @@ def settings(cells: Collection[Cell]) -> dict[str, str]:
 
     What all share is left out, in all.  A cell that others start from need not share it.
     """
-    lines = {cell.run_id: [line for line in cell.overrides if _names_point(line)] for cell in cells}
+    of_no_point = (*VARIED, "mixer")
+    lines = {
+        cell.run_id: [line for line in cell.overrides if parse(line).key_or_group not in of_no_point]
+        for cell in cells
+    }
     word_sets = [set(lines[cell.run_id]) for cell in without_starts(cells)]
     common = set.intersection(*word_sets) if word_sets else set()
     return {
         run_id: " ".join(word.removeprefix("mixer.") for word in words if word not in common)
         for run_id, words in lines.items()
     }
-
-
-def _names_point(line: str) -> bool:
-    return parse(line).key_or_group not in (*VARIED, "mixer")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def apart(wanted: list[float], gap: float, low: float, high: float) -> list[floa
     groups: list[list[float]] = []
     for place in wanted:
         groups.append([place])
-        while len(groups) > 1 and _first(groups[-1], gap) - _last(groups[-2], gap) < gap:
+        while len(groups) > 1 and _first(groups[-1], gap) - _first(groups[-2], gap) < gap * len(groups[-2]):
             groups[-2:] = [groups[-2] + groups[-1]]
     places = [_first(group, gap) + i * gap for group in groups for i in range(len(group))]
     over = max(0.0, places[-1] - high) if places else 0.0
@@ -46,7 +46,3 @@ def apart(wanted: list[float], gap: float, low: float, high: float) -> list[floa
 
 def _first(group: list[float], gap: float) -> float:
     return float(np.mean(group)) - gap * (len(group) - 1) / 2
-
-
-def _last(group: list[float], gap: float) -> float:
-    return _first(group, gap) + gap * (len(group) - 1)

@@ -27,7 +27,8 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=extrapolation."""
     table = cells.identify(study.table)
-    load = _load(table)
+    with_load = any(isinstance(axis, str) for axis in table["load_axis"])
+    load = cells.load_axis(table) if with_load else ""  # "": its length alone is varied
     given = study.evaluations(NAME)
     keys = [key for key in ("varied", LENGTH, load) if key in given]
     answers = answered(given, table, learning_rate.choose(table), keys, NAME)
@@ -37,7 +38,8 @@ def figure(study: Study, style: Style) -> Picture:
     rows = pd.DataFrame(rows).drop(columns="interval").merge(about, on="point")
     reach = _reach(answers).merge(about.loc[:, ["point", "series", "d_model", "knobs"]], on="point")
     rows["guess"] = OTHERWISE
-    rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
+    more = {load: f"more {cells.axis_in_words(load).lower()}", LENGTH: "longer rows"}
+    rows["series"] = rows["series"] + ", " + rows["varied"].map(more.__getitem__)
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     ends = any(isinstance(why, str) and why for why in answers["refused"])
     refused = " Where a line ends, the model takes no longer rows." if ends else ""
@@ -50,11 +52,6 @@ def figure(study: Study, style: Style) -> Picture:
     handles = [Line2D([], [], color=GREY, linewidth=0.6, label="accuracy .9 and .99")]
     drawn = draw(rows, AXIS, "Accuracy", sentences[0], style, handles=list(handles), marks=_levels)
     return Picture(drawn, rows, sentences, {"reach": reach})
-
-
-def _load(table: pd.DataFrame) -> str:
-    """The key of the load; "": the task has none, and its length alone is varied."""
-    return cells.load_axis(table) if any(isinstance(axis, str) for axis in table["load_axis"]) else ""
 
 
 def _at_the_largest_load(answers: pd.DataFrame, load: str) -> pd.DataFrame:
@@ -98,10 +95,6 @@ def _reach_in_words(row: dict) -> str:
     held = ", ".join(f"{level:g}: {row[name]}" for name, level in HOLDS.items())
     who = " ".join(filter(None, (row["series"], row["knobs"])))
     return f"{who}: the largest {row['varied']} of each seed with an accuracy of {held} (0: none)."
-
-
-def _in_words(varied: str) -> str:
-    return "longer rows" if varied == LENGTH else f"more {cells.axis_in_words(varied).lower()}"
 
 
 def _start(answers: pd.DataFrame, varied: str) -> str:

@@ -68,10 +68,6 @@ def _of_others(answers: pd.DataFrame) -> pd.DataFrame:
     return answers.assign(**about, d_model=0, knobs="", stack="", state_resident=float("inf"))
 
 
-def _title(row: dict[str, Any]) -> str:
-    return f"{in_words(row)} {row['stack']}".strip() if row["d_model"] else str(row["series"])
-
-
 def _lengths(rows: pd.DataFrame) -> dict[str, Any]:
     """One point: each memory length in words, its tokens and its interval."""
     memory, result = memory_lengths(rows), {"point": rows["point"].iloc[0]}
@@ -93,9 +89,8 @@ def _draw(rows: pd.DataFrame, lengths: pd.DataFrame, caption: str, style: Style)
         for name, line in MARKED.items():
             if row[f"{name}_tokens"]:
                 ax.axvline(row[f"{name}_tokens"], color=INK, linewidth=0.8, linestyle=line)
-        ax.set_title(
-            f"{_title(row)}\nfine {row['fine']}, coarse {row['coarse']}", fontsize=small(), color=colour
-        )
+        name = f"{in_words(row)} {row['stack']}".strip() if row["d_model"] else str(row["series"])
+        ax.set_title(f"{name}\nfine {row['fine']}, coarse {row['coarse']}", fontsize=small(), color=colour)
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         ax.set_ylim(-0.02, 1.02)

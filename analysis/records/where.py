@@ -152,7 +152,10 @@ def _compared(left: _Operand, op: type[ast.cmpop], right: _Operand) -> list[bool
     """Compare row by row.  ValueError where no two values of the sides are of one kind."""
     kinds = [{type(value) for value in side.values if value is not None} for side in (left, right)]
     if all(kinds) and not kinds[0] & kinds[1]:
-        words = [f"{side.text} has {_in_words(has)}" for side, has in zip((left, right), kinds, strict=True)]
+        words = [
+            f"{side.text} has {' and '.join(sorted(map(_KINDS.__getitem__, has)))}"
+            for side, has in zip((left, right), kinds, strict=True)
+        ]
         raise ValueError(
             f"{words[0]} and {words[1]}: compare like with like, words in quotes, numbers without"
         )
@@ -161,7 +164,3 @@ def _compared(left: _Operand, op: type[ast.cmpop], right: _Operand) -> list[bool
         holds(a, b) if type(a) is type(b) and a is not None else sign == "!="
         for a, b in zip(left.values, right.values, strict=True)
     ]
-
-
-def _in_words(kinds: set[type]) -> str:
-    return " and ".join(sorted(_KINDS[kind] for kind in kinds))

@@ -159,16 +159,12 @@ def _bounds(table: pd.DataFrame, names: dict[str, list[str]]) -> dict[str, Any]:
         return {}
     lines = {
         label: {
-            s: [_rounded(curve.loc[curve["bound"] == label, "accuracy"]) for curve in alone[s]]
+            s: [[round(y, 4) for y in curve.loc[curve["bound"] == label, "accuracy"]] for curve in alone[s]]
             for s in SPLITS
         }
         for label in bounds.LABELS
     }
     return {"states": states.tolist(), "lines": lines}
-
-
-def _rounded(accuracy: pd.Series) -> list[float]:
-    return [round(value, 4) for value in accuracy]
 
 
 def _columns(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Any]]:

@@ -142,7 +142,8 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
             on="series",
         )  # fmt: skip
         tables["pairs"] = paired.at_equal_state(shown, scores)
-        tables["equal_state"] = equal.accuracy_at(shown, scores, _powers(low, high))
+        powers = 2.0 ** np.arange(np.ceil(np.log2(low)), np.floor(np.log2(high)) + 1)
+        tables["equal_state"] = equal.accuracy_at(shown, scores, powers.tolist())
     return tables
 
 
@@ -158,11 +159,6 @@ def _slice(load: pd.DataFrame, chosen: pd.DataFrame, name: str) -> pd.DataFrame:
     of_slice = bounds.of_mqar(load).loc[load["slice"] == name].drop_duplicates("point")
     keys = [column for column in (*scored.slice_keys(load), bounds.VOCAB_SIZE) if column in load]
     return bounds.recall(shown.merge(of_slice[["point", *keys]], on="point"))
-
-
-def _powers(low: float, high: float) -> list[float]:
-    """The powers of two from low to high."""
-    return [2.0**i for i in range(int(np.ceil(np.log2(low))), int(np.floor(np.log2(high))) + 1)]
 
 
 def _print(frame: pd.DataFrame, columns: list[str], title: str, form: str) -> None:

@@ -1,8 +1,9 @@
 """Populations: cells that differ in their seeds, one at a time and as one model."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -34,7 +35,7 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         members = [build(one, Path(place)) for one in _seeds(cell, max(SIZES[machine.kind]))]
         steps = _contenders(members, trainer, machine.kind)
         times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
-        work = sum(part * flops(_at(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
+        work = sum(part * flops(partial(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
     floor = _floor(machine, trainer, work)
     a_member = {
         name: [t / size for t in step] for (name, (size, _)), step in zip(steps.items(), times, strict=True)
@@ -69,10 +70,6 @@ def _contenders(members: Sequence[Run], trainer: TrainerConfig, kind: str) -> di
     for size in SIZES[kind]:
         made[f"population of {size}"] = size, together(members[:size], trainer)
     return made
-
-
-def _at(step: Step, segment: int) -> Callable[[], object]:
-    return lambda: step(segment)
 
 
 def _floor(machine: Machine, trainer: TrainerConfig, work: float) -> Floor:

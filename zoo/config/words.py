@@ -26,16 +26,11 @@ def first_line(error: Exception) -> str:
     """Return the message of an error of Hydra or OmegaConf in one line."""
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     line = str(inner).strip().splitlines()[0]
-    return (
-        f"cannot read {error.override}: {_plain(line)}" if isinstance(error, OverrideParseException) else line
-    )
-
-
-def _plain(line: str) -> str:
-    """Rewrite a message of Hydra's parser without the names of its tokens."""
-    if line.startswith(OPAQUE) or " expecting {" in line:
-        return "a word is key=value, such as mixer=based; quote it where it has brackets, commas or spaces"
-    return line
+    if not isinstance(error, OverrideParseException):
+        return line
+    if line.startswith(OPAQUE) or " expecting {" in line:  # it names tokens of Hydra's parser
+        line = "a word is key=value, such as mixer=based; quote it where it has brackets, commas or spaces"
+    return f"cannot read {error.override}: {line}"
 
 
 def nameless(override: Override) -> str | None:

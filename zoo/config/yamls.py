@@ -52,14 +52,11 @@ class Yamls:
 
     def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader
-        self.is_group = cache(self._is_group)
+        self.is_group = cache(lambda path: any(source.is_group(path) for source in loader.get_sources()))
         self.options = cache(loader.get_group_options)
         self.composed = cache(self._composed)
         self._without_mixer = cache(self._composed_without_mixer)
         self._mixer = cache(self._plain_mixer)
-
-    def _is_group(self, path: str) -> bool:
-        return any(source.is_group(path) for source in self.loader.get_sources())
 
     def source(self, name: str) -> ConfigSource | None:
         """Return the first source that has the yaml, which is the one that counts."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
@@ -46,8 +46,10 @@ class ArHits(Evaluation):
             nats = torch.cat([loss.flatten() for _, loss in batches])
             ids = torch.cat([self._ids(batch) for batch, _ in batches])
             back, times = last_seen(ids).flatten(), frequency(ids.flatten(), *learned)
+            stood = back > 0
             for cutoff in self.cutoffs:
-                for part, mask in _parts(back > 0, times <= cutoff):
+                rare = times <= cutoff
+                for part, mask in (("hit", stood & rare), ("seen", stood & ~rare), ("new", ~stood)):
                     head = {"split": self.split, "slice": segment.name, "gram": self.gram, "cutoff": cutoff}
                     rows.append(head | {"part": part} | _summary(nats[mask], back[mask]))
         return pd.DataFrame(rows)
@@ -83,10 +85,6 @@ def frequency(ids: Int[Tensor, " N"], known: np.ndarray, counts: np.ndarray) -> 
     array = ids.numpy()
     at = np.minimum(np.searchsorted(known, array), len(known) - 1)
     return torch.from_numpy(np.where(known[at] == array, counts[at], 0))
-
-
-def _parts(stood: Bool[Tensor, " N"], rare: Bool[Tensor, " N"]) -> list[tuple[str, Bool[Tensor, " N"]]]:
-    return [("hit", stood & rare), ("seen", stood & ~rare), ("new", ~stood)]
 
 
 def _summary(nats: Tensor, back: Tensor) -> dict[str, float | int | None]:

@@ -45,7 +45,10 @@ def run_population(group: Group, send: Send, here: dict[str, Any] | None = None)
             if is_full(error):
                 raise
             interrupts.check()  # some library's answer to an interrupt is no failure
-            return _one_by_one(group.cells, _why(error, len(group.cells)))
+            from zoo.training.population.stack import Unstackable
+
+            raised = f"a population of {len(group.cells)} raised {reason(error)}"
+            return _one_by_one(group.cells, str(error) if isinstance(error, Unstackable) else raised)
 
 
 def _claimed(claims: ExitStack, cell: Cell) -> bool:
@@ -54,12 +57,6 @@ def _claimed(claims: ExitStack, cell: Cell) -> bool:
     except lease.Busy:
         return False
     return True
-
-
-def _why(error: BaseException, size: int) -> str:
-    from zoo.training.population.stack import Unstackable
-
-    return str(error) if isinstance(error, Unstackable) else f"a population of {size} raised {reason(error)}"
 
 
 def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:

@@ -146,13 +146,10 @@ def as_markdown(listing: Sequence[Row]) -> str:
     for title, group in by_family(listing, lambda row: row.family).items():
         text += f"\n## {title}\n\n| mixer | `mixer=` | keeps | knob | paper |\n|---|---|---|---|---|\n"
         for row in group:
-            fields = (row.label, f"`{row.name}`", row.keeps, f"`{row.knob}`", _linked(row.paper))
+            paper = re.sub(r"arXiv (\d{4}\.\d{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", row.paper)
+            fields = (row.label, f"`{row.name}`", row.keeps, f"`{row.knob}`", paper)
             text += f"| {' | '.join(fields)} |\n"
     return text
-
-
-def _linked(paper: str) -> str:
-    return re.sub(r"arXiv (\d{4}\.\d{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", paper)
 
 
 def _parser() -> ArgumentParser:

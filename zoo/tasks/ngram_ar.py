@@ -133,7 +133,9 @@ class NgramRecall(Mixture):
         )
         tokens = self._marked(tokens, o, length, size)
         scored = (read >= 0) & (read <= answered) & (end <= load.seq_len) & (o < size)
-        return self._gathered(tokens, (o - sources).where(scored, 0), self._most(load))
+        # answers of a row, at most: each is asked for and stands in the string before
+        most = min(load.seq_len // 2, load.strings * (self._answered(load.longest - self.ngram) + 1))
+        return self._gathered(tokens, (o - sources).where(scored, 0), most)
 
     def _layout(self, o: Tensor, length: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return for offset o of a question which letter of its string stands there, unless it is a mark; and
@@ -172,10 +174,6 @@ class NgramRecall(Mixture):
             "answer": (answers == self.vocab_size - 2).long(),
         }
         return Batch(inputs, positions.where(is_one, inputs.shape[1] - 1), answers, groups)
-
-    def _most(self, load: Strings) -> int:
-        """Answers of a row, at most: each is asked for and stands in the string before."""
-        return min(load.seq_len // 2, load.strings * (self._answered(load.longest - self.ngram) + 1))
 
     def _draw(self, load: Strings, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Drawn:
         rows, e = len(examples), load.strings

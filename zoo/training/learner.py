@@ -182,11 +182,7 @@ class Learner(pl.LightningModule):
     def on_train_start(self) -> None:
         interrupts.listen()
 
-    def on_validation_start(self) -> None:
-        interrupts.listen()
-
-    def on_test_start(self) -> None:
-        interrupts.listen()
+    on_validation_start = on_test_start = on_train_start
 
     def on_train_epoch_start(self) -> None:
         self.step.computing.train()

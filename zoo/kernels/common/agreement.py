@@ -96,7 +96,7 @@ def _rounding(inputs: Inputs, dtype: torch.dtype | None) -> float:
 def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Tensor]) -> list[Tensor]:
     """Return the outputs, and for these gradients of them the gradient of each input that requires one."""
     outputs = outputs_of(function, inputs)
-    wanted = [x for x in inputs if _trained(x)]
+    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     pairs = [(y, u.to(y)) for y, u in zip(outputs, upstreams, strict=True) if y.requires_grad]
     grads = torch.autograd.grad([y for y, _ in pairs], wanted, [u for _, u in pairs]) if pairs else ()
     return [*(y.detach() for y in outputs), *grads]
@@ -106,10 +106,6 @@ def outputs_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
     """Return the outputs as a list, without what is None."""
     y = function(*inputs)
     return [y] if isinstance(y, Tensor) else [each for each in y if each is not None]
-
-
-def _trained(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.requires_grad
 
 
 def widened(inputs: Inputs) -> list[Any]:

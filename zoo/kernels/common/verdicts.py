@@ -140,12 +140,8 @@ def key_of(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Key:
         source=" ".join(source(f"{op.package}.{file}") for file in (kernel, "reference")),
         inputs=_described(inputs),
         usual=usual,
-        trained=torch.is_grad_enabled() and any(_trained(x) for x in inputs),
+        trained=torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in inputs),
     )
-
-
-def _trained(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.requires_grad
 
 
 def _first_member(x: Any) -> Any:
