@@ -3,21 +3,15 @@
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Seq
-from zoo.mixers.cache import append
+from zoo.mixers.cache import State, append
 from zoo.mixers.projections import AttentionHeads
 from zoo.mixers.state import StateSize
-
-
-class State(NamedTuple):
-    k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]
 
 
 class Attention(AttentionHeads[State]):

@@ -5,7 +5,7 @@ Zaheer et al. 2020 (arXiv 2007.14062), Section 2.
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,13 +16,8 @@ from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Seq
 from zoo.mixers.projections import AttentionHeads
+from zoo.mixers.sliding_window import State
 from zoo.mixers.state import StateSize
-
-
-class State(NamedTuple):
-    k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]
-    offset: int
 
 
 class BigBird(AttentionHeads[State]):

@@ -1,13 +1,21 @@
 """Store a decoder's state: caches that grow in place, and states that keep no activations alive."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 BUFFER = "buffer"  # on a cache: the tensor whose first entries it shows
 FILLED = "filled"  # on that tensor: how many of its entries are written
+
+
+class State(NamedTuple):
+    """The keys and values of all S tokens so far, in G heads of C channels."""
+
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
 
 
 def append(held: Tensor, new: Tensor, dim: int) -> Tensor:

@@ -6,23 +6,16 @@ B batch, T time, D model width, H heads, C channels of a query or key (H * C == 
 of a value, K taps of the convolution.
 """
 
-from typing import NamedTuple
-
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from zoo.common.checks import at_least, multiple
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, unit
+from zoo.mixers.gated_deltanet import State
 from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
-
-
-class State(NamedTuple):
-    memory: Float[Tensor, "B H C V"]
-    tail: Float[Tensor, "B K-1 H*(2C+V)"]
 
 
 class Comba(Mixer[State]):

@@ -6,8 +6,6 @@ Section 4; initial values of github.com/BlinkDL/RWKV-LM, RWKV-v5/src/model.py (x
 B batch, T time, D model width, H heads, C channels of a head, R rank, J = 5 mixtures.
 """
 
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,17 +13,13 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.low_rank import LowRank
+from zoo.mixers.rwkv5 import State
 from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, channels, with_previous
 from zoo.mixers.undecayed import undecayed
 from zoo.mixers.wkv_heads import WkvHeads, initial_decay
 
 UP = 0.01  # the second matrices of the small networks start in U(-UP, UP)
-
-
-class State(NamedTuple):
-    S: Float[Tensor, "B H C C"]
-    last: Float[Tensor, "B D"]  # the last input, for the token shift
 
 
 class DynamicShift(nn.Module):

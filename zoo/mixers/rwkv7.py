@@ -8,7 +8,6 @@ B batch, T time, D model width, H heads, C channels of a head.
 
 import math
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -21,6 +20,7 @@ from zoo.mixers.delta_heads import unit
 from zoo.mixers.group_norm import HeadsGroupNorm
 from zoo.mixers.heads import heads_of
 from zoo.mixers.low_rank import LowRank
+from zoo.mixers.rwkv5 import State
 from zoo.mixers.state import StateSize
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
 from zoo.mixers.undecayed import undecayed
@@ -28,11 +28,6 @@ from zoo.mixers.undecayed import undecayed
 LOG_LEAST = -math.exp(-0.5)  # no channel keeps less than exp(this) = 0.545 of its past in a step
 VALUE = "rwkv7_value"  # of the lowest layer [B T D]
 POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lowest layer's shares 1 - (i / D)^p for r, w, k, v, a, g
-
-
-class State(NamedTuple):
-    S: Float[Tensor, "B H C C"]
-    last: Float[Tensor, "B D"]  # the last input, for the token shift
 
 
 class RWKV7(Linked[State]):

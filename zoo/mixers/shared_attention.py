@@ -6,22 +6,16 @@ B batch, T time, S tokens so far, D model width, H query heads, G key/value head
 (H * C == 2 D).
 """
 
-from typing import NamedTuple, Self
+from typing import Self
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from zoo.kernels.attention import attention
 from zoo.mixers.base import EMBEDDING, Linked, Links, Seq, Shared
-from zoo.mixers.cache import append
+from zoo.mixers.cache import State, append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.state import StateSize
-
-
-class State(NamedTuple):
-    k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]
 
 
 class SharedAttention(Shared[State], Linked[State]):

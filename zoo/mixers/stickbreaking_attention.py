@@ -5,8 +5,6 @@ Tan et al. 2025 (arXiv 2410.17980), Section 2.
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -14,16 +12,11 @@ from torch import Tensor, nn
 
 from zoo.kernels.common.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.cache import append
+from zoo.mixers.cache import State, append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.state import StateSize
 
 CHUNK = 128  # queries whose weights exist at a time
-
-
-class State(NamedTuple):
-    k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]
 
 
 class StickbreakingAttention(Mixer[State]):

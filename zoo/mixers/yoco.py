@@ -7,23 +7,15 @@ B batch, T time, S tokens so far, D model width, H query heads, G key/value head
 (H * C == D).
 """
 
-from typing import Any, NamedTuple, Self
-
-from jaxtyping import Float
-from torch import Tensor
+from typing import Any, Self
 
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Linked, Links, Seq, Shared
-from zoo.mixers.cache import append
+from zoo.mixers.cache import State, append
 from zoo.mixers.projections import AttentionHeads
 from zoo.mixers.state import StateSize
 
 KEYS, VALUES = "yoco_keys", "yoco_values"
-
-
-class State(NamedTuple):
-    k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]
 
 
 Nothing = tuple[()]  # what a layer above the lowest keeps
