@@ -98,7 +98,6 @@ class Block(nn.Module, Part, ABC):
 
     def extend_after(self, mixed: Seq, residual: Seq, state: Any) -> tuple[Seq, Seq, Any]:
         """Do what `after` does, from a state where something in it keeps one."""
-        del state
         return *self.after(mixed, residual), None
 
     def _read(self, stream: Stream) -> Links:

@@ -29,7 +29,6 @@ class _LooksBack(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count the last input; the published counts leave it out."""
-        del seq_len
         return StateSize(paper=0, resident=self.d_model, touched=self.d_model)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:

@@ -61,5 +61,4 @@ class BoundedMemoryAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a key, a value and a weight for each slot of each head."""
-        del seq_len
         return StateSize.read_whole(self.num_heads * self.num_slots * (2 * self.head_dim + 1))

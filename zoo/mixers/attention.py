@@ -43,7 +43,6 @@ class Attention(AttentionHeads[State]):
 
     def _attend(self, x: Seq, q: Tensor, k: Tensor, v: Tensor) -> Seq:
         """Return the heads' answers side by side."""
-        del x
         drop = self.dropout if self.training and self.dropout.p > 0 else None
         return attention(q, k, v, slopes=self.qkv.slopes, drop=drop).transpose(1, 2).flatten(2)
 

@@ -55,12 +55,10 @@ class Mixer(nn.Module, Part, ABC, Generic[State]):
 
     def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
         """Mix `x` as `extend` does, in a model whose layers may read from each other (Linked)."""
-        del read
         return *self.extend(x, state), {}
 
     def forward_linked(self, x: Seq, read: Links) -> tuple[Seq, Links]:
         """Mix a whole sequence, in a model whose layers may read from each other (Linked)."""
-        del read
         return self(x), {}
 
     @abstractmethod

@@ -69,7 +69,6 @@ class BigBird(AttentionHeads[State]):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, total: int) -> Float[Tensor, "B H T C"]:
         """Return the heads' answers to the last tokens of `total`."""
-        del total
         return masked_attention(q, k, v, mask)
 
     def _places(self, offset: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -67,7 +67,6 @@ class GatedSlotAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a key and a value for each slot of each head."""
-        del seq_len
         held = 2 * self.num_heads * self.num_slots * self.head_dim
         return StateSize.read_whole(held, paper=held)
 

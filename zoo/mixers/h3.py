@@ -80,7 +80,6 @@ class H3(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count both states; the published d_model * d_state lacks the shift and the head_dim."""
-        del seq_len
         held = self.d_model * (self.d_state - 1) + self.head_dim * self.d_model * self.d_state
         return StateSize.read_whole(held, paper=self.d_model * self.d_state)
 

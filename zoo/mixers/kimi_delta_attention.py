@@ -85,6 +85,5 @@ class KimiDeltaAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Always the same.  The published count leaves the convolution out."""
-        del seq_len
         memory = self.num_heads * self.head_dim**2
         return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

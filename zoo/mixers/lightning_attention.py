@@ -67,6 +67,5 @@ class LightningAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a square matrix a head."""
-        del seq_len
         held = self.num_heads * self.head_dim**2
         return StateSize.read_whole(held, paper=held)

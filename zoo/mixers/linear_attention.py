@@ -184,6 +184,5 @@ class LinearAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count F features times the value channels a head, and one more where there is a denominator."""
-        del seq_len
         held = self.num_heads * self.map.expanded_dim * (self.head_dim + (self.eps is not None))
         return StateSize.read_whole(held, paper=held)

@@ -98,6 +98,5 @@ class Mamba(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count N scalars a channel, and the tail; the published count has expand = 2 and no convolution."""
-        del seq_len
         held = self.d_inner * self.d_state + self.conv.tail_size()
         return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

@@ -102,6 +102,5 @@ class Mamba2(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix a head, and the tail; the published count has expand = 2 and no convolution."""
-        del seq_len
         held = self.d_inner * self.d_state + self.conv.tail_size()
         return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

@@ -121,7 +121,6 @@ class Mamba3(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a head's matrix, its last key and value, and its angles."""
-        del seq_len
         held = self.num_heads * (self.d_state * (self.head_dim + 1) + self.head_dim + self.turning)
         return StateSize.read_whole(held)
 

@@ -65,5 +65,4 @@ class MesaNet(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count both matrices whole, and the tail; kk is symmetric, so that (C + 1) / 2C of it would do."""
-        del seq_len
         return StateSize.read_whole(2 * self.num_heads * self.head_dim**2 + self.qk.conv.tail_size())

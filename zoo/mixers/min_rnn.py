@@ -50,5 +50,4 @@ class MinRNN(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count one number a channel."""
-        del seq_len
         return StateSize.read_whole(self.d_inner)

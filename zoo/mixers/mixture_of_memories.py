@@ -96,7 +96,6 @@ class MixtureOfMemories(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count all memories and the tail; a step reads top_k memories."""
-        del seq_len
         memory, tail = self.num_heads * self.head_dim * self.value_dim, self.qkv.conv.tail_size()
         resident = self.num_memories * memory + tail
         return StateSize(paper=None, resident=resident, touched=self.top_k * memory + tail)

@@ -126,7 +126,6 @@ class MLSTM(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix, a normaliser and a maximum a head, and the tail."""
-        del seq_len
         held = self.num_heads * (self.head_dim**2 + self.head_dim + 1) + self.conv.tail_size()
         return StateSize.read_whole(held)
 

@@ -82,6 +82,5 @@ class RetNet(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix of key by value channels a head."""
-        del seq_len
         held = self.num_heads * self.feature_dim * self.head_dim
         return StateSize.read_whole(held, paper=held)

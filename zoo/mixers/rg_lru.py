@@ -90,5 +90,4 @@ class RGLRU(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count one number a channel, and the tail."""
-        del seq_len
         return StateSize.read_whole(self.d_inner + self.conv.tail_size())

@@ -74,5 +74,4 @@ class Rodimus(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix, and the tail."""
-        del seq_len
         return StateSize.read_whole(self.feature_dim * self.d_inner + self.conv.tail_size())

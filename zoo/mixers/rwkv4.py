@@ -69,5 +69,4 @@ class RWKV4(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count sum, normaliser and maximum a channel, and the last input; no figure has a count."""
-        del seq_len
         return StateSize.read_whole(self.d_model + 3 * self.d_inner)

@@ -49,5 +49,4 @@ class RWKV5(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix a head, and the last input; no figure has a count."""
-        del seq_len
         return StateSize.read_whole(self.d_model * self.head_dim + self.d_model)

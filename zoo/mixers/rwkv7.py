@@ -103,7 +103,6 @@ class RWKV7(Linked[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix a head and the last input, which the published count leaves out."""
-        del seq_len
         paper = self.d_model * self.head_dim
         return StateSize.read_whole(paper + self.d_model, paper=paper)
 

@@ -52,6 +52,5 @@ class S4D(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count N scalars a channel, for N/2 complex modes."""
-        del seq_len
         held = self.d_model * self.d_state
         return StateSize.read_whole(held, paper=held)

@@ -91,5 +91,4 @@ class SLSTM(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count four numbers a channel, and the tail."""
-        del seq_len
         return StateSize.read_whole(4 * self.d_model + self.conv.tail_size())

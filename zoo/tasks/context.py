@@ -52,7 +52,6 @@ class AskedLater(Mixture):
 
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever."""
-        del segment
         return 1 / self.num_values
 
     def least_bits(self, segment: Segment) -> float | None:

@@ -66,7 +66,6 @@ class UnseenMQAR(AskedLater):
 
     def chance(self, segment: Segment) -> float:
         """NONE, or any one of the values."""
-        del segment
         return max(self.unseen, (1 - self.unseen) / self.num_values)
 
     def least_bits(self, segment: Segment) -> float | None:

@@ -21,7 +21,6 @@ class Identity(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return x itself."""
-        del offset
         return x
 
 
@@ -30,7 +29,6 @@ class Relu(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the positive part, with a floor."""
-        del offset
         return x.clamp(min=FLOOR)
 
 
@@ -39,7 +37,6 @@ class PosElu(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return elu(x) + 1, which is positive everywhere."""
-        del offset
         return F.elu(x) + 1
 
 
@@ -48,7 +45,6 @@ class Square(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the square of each channel."""
-        del offset
         return x.square()
 
 
@@ -107,6 +103,5 @@ class DPFP(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the products of the halves with themselves, rolled by 1 .. nu channels."""
-        del offset
         halves = torch.cat([x.relu(), (-x).relu()], dim=-1)
         return torch.cat([halves * halves.roll(j, -1) for j in range(1, self.nu + 1)], dim=-1)

@@ -38,7 +38,6 @@ class Hedgehog(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the softmax of x beside that of -x."""
-        del offset
         return torch.cat([x.softmax(-1), (-x).softmax(-1)], dim=-1)
 
 
@@ -67,7 +66,6 @@ class AllPoly(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T F"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the learned features as they are."""
-        del offset
         return x
 
 
@@ -99,7 +97,6 @@ class ReBased(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return squares and products of channels, scaled so that phi(q) . phi(k) = (u_q . u_k)^2 / C."""
-        del offset
         x = x / self.feature_dim**0.25
         products = (x[..., :, None] * x[..., None, :]).flatten(-2).index_select(-1, self.pairs)
         return torch.cat([x.square(), products * 2**0.5], dim=-1)
@@ -108,5 +105,4 @@ class ReBased(FeatureMap):
         self, q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], offset: int = 0
     ) -> Float[Tensor, "... T T"]:
         """Return the squared products of queries and keys, without making features."""
-        del offset
         return ((q @ k.mT) / self.feature_dim**0.5).square().tril()

@@ -48,7 +48,6 @@ class Performer(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the random features, their exponents cut off at 30."""
-        del offset
         return self.exponents(x).clamp(max=HIGHEST).exp() / self.num_features**0.5
 
     def exponents(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:

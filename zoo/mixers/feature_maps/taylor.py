@@ -34,14 +34,12 @@ class Taylor2(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return constant, linear and quadratic features."""
-        del offset
         return taylor_features(x, self.pairs)
 
     def weights(
         self, q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], offset: int = 0
     ) -> Float[Tensor, "... T T"]:
         """Return 1 + u + u^2/2 for each pair of tokens, without making features."""
-        del offset
         return taylor_weights(q, k)
 
     def attend(
