@@ -3,13 +3,14 @@
     python -m analysis.atlas docs/results > docs/atlas.md
 
 The folder holds archives: atlas_frontier.zip, whose cells are the page, and, where they are there,
-atlas_block.zip, atlas_interference.zip and mini_state_bits.zip.  Of a mixer that none of them has the page says nothing.
+atlas_block.zip, atlas_interference.zip and mini_state_bits.zip.  Of a mixer that none of them has the page
+says nothing.
 """
 
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from .state_bits.answers import answers
 from .state_bits.frontier import enough
 from .statistics import ranks, scored
 from .statistics.chance import at_chance
+from .statistics.paired import LEVEL
 from .statistics.seeds import apart
 
 SIZES = (500, 1600, 5000)  # scalars, about
@@ -123,8 +125,7 @@ def _card(
     yield f"### {label}\n"
     formula = " ".join(str(texts.get("state", "")).split())
     yield f"`mixer={mixer}`. {texts.get('paper', '')}. Keeps {texts.get('keeps', '')}: `{formula}` a layer.\n"
-    yield markdown_row(["settings", "state", *(f"{name.rpartition('=')[2]} pairs" for name in order), "all"])
-    yield markdown_row(["---", *["--:"] * (len(order) + 2)])
+    yield from _table(["settings", "state", *(f"{name.rpartition('=')[2]} pairs" for name in order), "all"])
     alone = {name: by_slice[name].set_index("point")["accuracy"] for name in order}
     for row in points.to_dict("records"):
         scores = [f"{alone[name][row['point']]:.2f}" for name in order]
@@ -142,31 +143,34 @@ def _block(archives: Path) -> Iterator[str]:
     home = archives / "atlas_block.zip"
     if not home.exists():
         return
-    scores = ranks.block(scored.means(readable(home).records))
-    rival = scores.drop(index=[name for name in scores.index if name == "Attention"])
-    chi, p = ranks.friedman(rival)
-    apart = ranks.pairs(rival).query("p_holm <= @ranks.LEVEL")
+    scores = ranks.block(scored.means(Study(home).table))
+    rivals = scores.drop(index="Attention", errors="ignore")
+    order, (chi, p) = ranks.mean_ranks(rivals), ranks.friedman(rivals)
+    pairs = ranks.pairs(rivals).to_dict("records")
+    apart = [f"{pair['a']} and {pair['b']}" for pair in pairs if pair["p_holm"] <= LEVEL]
     yield f"\n## {len(scores.columns)} tasks, one size\n"
-    yield markdown_row(["mixer", *scores.columns, "mean rank"])
-    yield markdown_row(["---", *["--:"] * (len(scores.columns) + 1)])
-    order = ranks.mean_ranks(rival)
-    for name in [*scores.index.difference(rival.index), *order.index]:
+    yield from _table(["mixer", *scores.columns, "mean rank"])
+    for name in [*scores.index.difference(rivals.index), *order.index]:
         rank = f"{order[name]:.1f}" if name in order.index else ""
         yield markdown_row([str(name), *(f"{score:.2f}" for score in scores.loc[name]), rank])
-    yield (
-        f"\nMeans over test slices and seeds; ranks are among mixers of fixed state. Friedman's chi squared is "
-        f"{chi:.1f}, p {p:.2g}. Of {len(rival) * (len(rival) - 1) // 2} pairs Wilcoxon's signed ranks tell apart, "
-        f"by Holm: {', '.join(f'{row.a} and {row.b}' for row in apart.itertuples()) or 'none'}.\n"
-    )
-    yield "How alike two tasks rank all mixers, by Spearman, with 95 % of redrawn mixers:\n"
-    yield markdown_row(["", *scores.columns[1:]])
-    yield markdown_row(["---"] * len(scores.columns))
-    alike = {(row.a, row.b): row for row in ranks.between_tasks(scores).itertuples()}
-    for a in scores.columns[:-1]:
-        pairs = [alike.get((a, b)) for b in scores.columns[1:]]
-        yield markdown_row(
-            [a, *(f"{row.rho:.2f} ({row.low:.2f} to {row.high:.2f})" if row else "" for row in pairs)]
-        )
+    yield f"""
+Means over test slices and seeds; ranks are among mixers of fixed state. Friedman's chi squared is {chi:.1f},
+p {p:.2g}. Of {len(pairs)} pairs Wilcoxon's signed ranks tell apart, by Holm: {", ".join(apart) or "none"}.
+
+How alike two tasks rank all mixers, by Spearman, with 95 % of what redrawn mixers give:
+"""
+    yield from _table(["", *scores.columns[1:]])
+    for task, rows in ranks.between_tasks(scores).groupby("a", sort=False):
+        alike = [
+            f"{row['rho']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows.to_dict("records")
+        ]
+        yield markdown_row([str(task), *[""] * (len(scores.columns) - 1 - len(alike)), *alike])
+
+
+def _table(head: Sequence[str]) -> Iterator[str]:
+    """Yield the two lines that a table begins with; all columns but the first are numbers."""
+    yield markdown_row([*head])
+    yield markdown_row(["---", *["--:"] * (len(head) - 1)])
 
 
 def _overwritten(archives: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import friedmanchisquare, spearmanr, wilcoxon
+from scipy.stats import friedmanchisquare, rankdata, wilcoxon
 
 from .paired import holm
 
@@ -63,5 +63,4 @@ def _rho(x: np.ndarray, y: np.ndarray) -> float:
     """Return the rank correlation; NaN where all of either are equal, which has none."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
-    rho, _ = spearmanr(x, y)
-    return float(rho)
+    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
