@@ -4,6 +4,7 @@ import random
 from collections import defaultdict
 
 import torch
+from torch import Tensor
 
 from zoo.tasks.base import IGNORED, Batch, Task
 
@@ -16,15 +17,18 @@ Goes = dict[tuple[int, ...], int]  # what may follow up to a question, and the q
 def all_rows(task: Task, segment: int) -> Batch | None:
     """Draw every row of a test segment, each once; None: there are too many to be sure of having all."""
     for count in (FEWEST, ALL):
-        batch = task.sample("test", segment, range(count))
-        whole = torch.cat([batch.inputs, batch.positions, batch.answers], dim=1)
-        _, row, times = whole.unique(dim=0, return_inverse=True, return_counts=True)
+        rows, times = distinct(task.sample("test", segment, range(count)))
         if count == FEWEST and len(times) == count:
             return None
-    if times.min() == 1:
-        return None
-    first = torch.full_like(times, count).scatter_reduce(0, row, torch.arange(count), "amin")
-    return Batch.of(*(part[first] for part in batch.tensors))
+    return None if times.min() == 1 else rows
+
+
+def distinct(batch: Batch) -> tuple[Batch, Tensor]:
+    """Return each row once, and how many times it stands there."""
+    whole = torch.cat([batch.inputs, batch.positions, batch.answers], dim=1)
+    _, row, times = whole.unique(dim=0, return_inverse=True, return_counts=True)
+    first = torch.full_like(times, len(row)).scatter_reduce(0, row, torch.arange(len(row)), "amin")
+    return Batch.of(*(part[first] for part in batch.tensors)), times
 
 
 def continuations(batch: Batch, place: int, decoder: bool) -> list[Goes]:
