@@ -9,7 +9,7 @@ from torch import Tensor
 from tests.registry import Case, block_yaml, cases
 from zoo.blocks.base import Block
 from zoo.config.targets import make
-from zoo.evaluation.coded_state import Remembered, StateCoder
+from zoo.evaluation.coded_state import CodedState, Remembered, StateCoder
 from zoo.mixers.cases import build
 from zoo.model import ModelState, SequenceModel
 from zoo.model.codecs.codec import SCALES, Codec, Form
@@ -17,7 +17,7 @@ from zoo.model.codecs.formats import FORMATS as KINDS
 from zoo.model.codecs.formats import PLAIN
 from zoo.model.written_once import BATCH, added, tensors, written_once
 
-LENGTH, ROWS, VOCAB = 21, 2, 24
+LENGTH, ROWS, VOCAB = 20, 2, 24
 ALL = [case for case in cases() if build(case).exact_decode]
 EXACT, NEVER = Form("fp32", "none"), Form("int2", every=LENGTH + 1)
 FORMS = (
@@ -46,7 +46,13 @@ def tokens(length: int = LENGTH) -> Tensor:
 
 @cache
 def coder_of(case: Case) -> StateCoder:
-    return StateCoder(FORMS, written_once(model_of(case).extend, tokens()), seed=0)
+    return StateCoder(FORMS, written_once(model_of(case).extend, tokens(LENGTH + 1)), seed=0)
+
+
+@cache
+def coded(case: Case) -> tuple[Tensor, CodedState]:
+    """The outputs of a row in every form, and its state after the last token."""
+    return coder_of(case).extend(model_of(case), tokens().repeat(len(FORMS), 1), None)
 
 
 @torch.no_grad()
@@ -61,9 +67,8 @@ def plain(model: SequenceModel, inputs: Tensor) -> tuple[Tensor, ModelState]:
 
 @each_mixer
 def test_fp32_and_a_rounding_beyond_the_row_change_no_bit(case: Case) -> None:
-    model, inputs = model_of(case), tokens().repeat(len(FORMS), 1)
-    hidden, after = coder_of(case).extend(model, inputs, None)
-    expected, state = plain(model, inputs)
+    hidden, after = coded(case)
+    expected, state = plain(model_of(case), tokens().repeat(len(FORMS), 1))
     for form in (EXACT, NEVER):
         rows = slice(ROWS * FORMS.index(form), ROWS * (FORMS.index(form) + 1))
         assert torch.equal(hidden[rows], expected[rows]), form
@@ -73,20 +78,18 @@ def test_fp32_and_a_rounding_beyond_the_row_change_no_bit(case: Case) -> None:
 
 @each_mixer
 def test_rounding_twice_is_rounding_once(case: Case) -> None:
-    coder = coder_of(case)
-    _, after = coder.extend(model_of(case), tokens(20).repeat(len(FORMS), 1), None)
+    """LENGTH is a token after which all forms but NEVER round."""
+    _, after = coded(case)
     once = {name: leaf.clone() for name, leaf in tensors(after.state)}
-    again, _ = coder.rounded(after.state, Remembered({}, {}))
+    again, _ = coder_of(case).rounded(after.state, Remembered({}, {}))
     for name, leaf in tensors(again):
         assert torch.equal(leaf, once[name]), name
 
 
 @each_mixer
 def test_the_bits_of_fp32_are_those_of_the_scalars_and_integers_that_the_mixer_counts(case: Case) -> None:
-    model = model_of(case)
-    _, after = coder_of(case).extend(model, tokens().repeat(len(FORMS), 1), None)
-    size = model.state_size(LENGTH)
-    bits = coder_of(case).bits(after.state)
+    size = model_of(case).state_size(LENGTH)
+    bits = coder_of(case).bits(coded(case)[1].state)
     assert bits[0] == 32 * (size.resident + size.aux_ints)
     assert bits[FORMS.index(NEVER)] >= 2 * size.resident
     assert bits[1] < bits[0] or not size.resident
@@ -96,9 +99,9 @@ def test_the_bits_of_fp32_are_those_of_the_scalars_and_integers_that_the_mixer_c
 def test_entries_that_are_written_once_stand_as_they_were_rounded(case: Case) -> None:
     """The last token's entries are rounded when they come, and no later token moves them."""
     model, coder = model_of(case), StateCoder((Form("int3", "head"),), coder_of(case).entries, 0)
-    _, before = coder.extend(model, tokens(LENGTH - 1), None)
+    _, before = coder.extend(model, tokens(), None)
     old = {name: leaf.clone() for name, leaf in tensors(before.state)}
-    now = dict(tensors(coder.extend(model, tokens()[:, -1:], before)[1].state))
+    now = dict(tensors(coder.extend(model, tokens(LENGTH + 1)[:, -1:], before)[1].state))
     for name, axis in coder.entries.items():
         if axis == BATCH or name not in old or not now[name].numel():
             continue
