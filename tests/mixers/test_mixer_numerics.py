@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from hydra.utils import instantiate
 
 from tests.mixers.built import LINEAR
 from tests.registry import cases
 from zoo import mixers
+from zoo.config.targets import make
 from zoo.mixers import MLSTM, RGLRU, GatedLinearAttention, GatedSlotAttention, Mamba3, PathAttention
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, awake, settings
 from zoo.mixers.diagonal_ssm import DiagonalSSM
 
-LONG, SHORT = 4096, 300  # tokens: of a yaml's own setting at the scales of LENGTHENED, of all else
+LONG = 4096  # tokens of a yaml's own setting at the scales of LENGTHENED
+SHORT, SHORTER = 300, 150  # of all else: at every scale, at a FEW
 SCALES, LENGTHENED = (1e-3, 1e-2, 0.1, 1, 10, 100, 1000), (1, 100)  # of the inputs
 FEW = (1e-3, 100, 1000)  # of these; the last of LENGTHENED among them
 CASES = cases()
@@ -27,7 +28,7 @@ PRECISIONS = ("float32", "bfloat16")
 def built(case: Case) -> Mixer:
     """In float32, as it trains, with room for LONG tokens where its length is limited."""
     torch.default_generator.manual_seed(0)
-    return awake(instantiate(_roomy(settings(case)), _convert_="all"))
+    return awake(make(_roomy(settings(case)), Mixer))
 
 
 def _roomy(node: Any) -> Any:
@@ -39,22 +40,25 @@ def _roomy(node: Any) -> Any:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_outputs_and_gradients_are_finite(case: Case, precision: str):
-    check_all(case, precision, FEW, LENGTHENED[-1:])
+    """Long in float32: there a state is kept and grows, whatever its products are rounded to."""
+    check_all(case, precision, FEW, LENGTHENED[-1:] if precision == "float32" else (), SHORTER)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_at_every_scale(case: Case, precision: str):
-    check_all(case, precision, SCALES, LENGTHENED)
+    check_all(case, precision, SCALES, LENGTHENED, SHORT)
 
 
-def check_all(case: Case, precision: str, scales: tuple[float, ...], lengthened: tuple[float, ...]) -> None:
+def check_all(
+    case: Case, precision: str, scales: tuple[float, ...], lengthened: tuple[float, ...], short: int
+) -> None:
     with torch.random.fork_rng():
         mixer = built(case)
     for scale in scales:
         own = case == replace(case, changes={})
-        check_finite(mixer, scale, precision, LONG if own and scale in lengthened else SHORT)
+        check_finite(mixer, scale, precision, LONG if own and scale in lengthened else short)
 
 
 def check_finite(mixer: Mixer, scale: float, precision: str, length: int) -> None:

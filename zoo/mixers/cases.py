@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from zoo.config.paths import CONF
+from zoo.config.targets import make
 from zoo.mixers.base import Mixer
 
 WIDTH = 16
@@ -92,7 +92,7 @@ def build(case: Case, seed: int = 0) -> Mixer:
     """
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(seed)
-        return awake(instantiate(settings(case), _partial_=True, _convert_="all")()).double().eval()
+        return awake(make(settings(case), Mixer)).double().eval()
 
 
 @torch.no_grad()
