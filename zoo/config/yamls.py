@@ -1,6 +1,7 @@
 """The yamls on Hydra's search path: their names, their texts, and the configs that Hydra composes of them."""
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import ConfigCompositionException, HydraException
-from hydra.plugins.config_source import ConfigSource
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -38,7 +39,14 @@ def _hydra(config_dir: Path | None) -> Iterator[Any]:
 def loader(config_dir: Path | None) -> ConfigLoader:
     """Return Hydra's reader of our yamls and those in the folder `own`; it outlives that Hydra."""
     with _hydra(config_dir) as hydra:
+        for source in hydra.config_loader.get_sources():
+            source.load_config = _copied(cache(source.load_config))  # else parsed for each composition
         return hydra.config_loader
+
+
+def _copied(load: Callable[[str], ConfigResult]) -> Callable[[str], ConfigResult]:
+    """Return what gives a copy of what is loaded: Hydra changes it."""
+    return lambda config_path: copy.deepcopy(load(config_path))
 
 
 def sweep(config_dir: Path | None, words: Sequence[str], task: TaskFunction) -> None:
