@@ -4,9 +4,14 @@ Beyond the outputs, one of the mixers that call the same ops will do; the others
 stacked members, whom each op's own tests have as well.
 """
 
+from pathlib import Path
+
 import pytest
 
 from tests.kernels import laws
+from tests.population.together import fresh, trained_together
+from tests.registry import compose
+from zoo.launch.preflight import Validator
 from zoo.mixers.cases import Case
 
 LENGTH = 18
@@ -35,3 +40,14 @@ def test_the_past_stands_still(case: Case):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_members_train_as_they_would_alone(case: Case):
     laws.members_train_as_they_would_alone(case, "cpu", LENGTH)
+
+
+def test_a_population_trains_through_them(tmp_path: Path):
+    short = "[{seq_len: 16, num_examples: 4, num_kv_pairs: 2}]"
+    words = ["mixer=based", "experiment=smoke", "optim.batch_size=4", "d_model=16", "kernels=triton"]
+    words += ["population=2", *(f"task.{split}={short}" for split in ("train", "valid", "test"))]
+    cells = [compose([*words, f"lr={lr}"]) for lr in (0.001, 0.01)]
+    assert [Validator().problems(cell) for cell in cells] == [[], []]
+    outcomes = trained_together(cells, [fresh(tmp_path / cell.run_id) for cell in cells])
+    expected = {"linear_cross_entropy": "chunked", "taylor_attention": "triton"}
+    assert [outcome["kernels"].items() >= expected.items() for outcome in outcomes] == [True, True]

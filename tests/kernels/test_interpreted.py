@@ -16,7 +16,7 @@ from zoo.kernels.choice import names_with
 
 HERE = Path(__file__).parent
 WITH_TRITON = names_with("triton")
-FILES = ("ops", "block_choice", "laws", "population")
+FILES = ("ops", "block_choice", "laws")
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
 
 

@@ -36,7 +36,7 @@ class Left:
 
 
 def alone_and_together(cells: list[Cell], place: Path) -> tuple[Left, Left]:
-    folders = [[_fresh(place / way / str(i)) for i in range(len(cells))] for way in ("alone", "together")]
+    folders = [[fresh(place / way / str(i)) for i in range(len(cells))] for way in ("alone", "together")]
     alone = [train(cell, folder) for cell, folder in zip(cells, folders[0], strict=True)]
     return Left(alone, folders[0]), Left(trained_together(cells, folders[1]), folders[1])
 
@@ -48,7 +48,7 @@ def trained_together(cells: list[Cell], folders: list[Path]) -> list[Outcome]:
     return [run.outcome for run in members if run.outcome]
 
 
-def _fresh(folder: Path) -> Path:
+def fresh(folder: Path) -> Path:
     folder.mkdir(parents=True)
     return folder
 
