@@ -17,7 +17,7 @@ from zoo.model.codecs.formats import FORMATS as KINDS
 from zoo.model.codecs.formats import PLAIN
 from zoo.model.written_once import BATCH, added, tensors, written_once
 
-LENGTH, ROWS, VOCAB = 20, 2, 24
+LENGTH, ROWS, VOCAB = 20, 2, 24  # length: after which all FORMS but NEVER round
 ALL = [case for case in cases() if build(case).exact_decode]
 EXACT, NEVER = Form("fp32", "none"), Form("int2", every=LENGTH + 1)
 FORMS = (
@@ -67,8 +67,7 @@ def plain(model: SequenceModel, inputs: Tensor) -> tuple[Tensor, ModelState]:
 
 @each_mixer
 def test_fp32_and_a_rounding_beyond_the_row_change_no_bit(case: Case) -> None:
-    hidden, after = coded(case)
-    expected, state = plain(model_of(case), tokens().repeat(len(FORMS), 1))
+    (hidden, after), (expected, state) = coded(case), plain(model_of(case), tokens().repeat(len(FORMS), 1))
     for form in (EXACT, NEVER):
         rows = slice(ROWS * FORMS.index(form), ROWS * (FORMS.index(form) + 1))
         assert torch.equal(hidden[rows], expected[rows]), form
@@ -78,7 +77,6 @@ def test_fp32_and_a_rounding_beyond_the_row_change_no_bit(case: Case) -> None:
 
 @each_mixer
 def test_rounding_twice_is_rounding_once(case: Case) -> None:
-    """LENGTH is a token after which all forms but NEVER round."""
     _, after = coded(case)
     once = {name: leaf.clone() for name, leaf in tensors(after.state)}
     again, _ = coder_of(case).rounded(after.state, Remembered({}, {}))
@@ -88,8 +86,7 @@ def test_rounding_twice_is_rounding_once(case: Case) -> None:
 
 @each_mixer
 def test_the_bits_of_fp32_are_those_of_the_scalars_and_integers_that_the_mixer_counts(case: Case) -> None:
-    size = model_of(case).state_size(LENGTH)
-    bits = coder_of(case).bits(coded(case)[1].state)
+    size, bits = model_of(case).state_size(LENGTH), coder_of(case).bits(coded(case)[1].state)
     assert bits[0] == 32 * (size.resident + size.aux_ints)
     assert bits[FORMS.index(NEVER)] >= 2 * size.resident
     assert bits[1] < bits[0] or not size.resident

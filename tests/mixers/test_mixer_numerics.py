@@ -2,7 +2,6 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,12 +16,11 @@ from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, awake, settings
 from zoo.mixers.diagonal_ssm import DiagonalSSM
 
-LONG = 4096  # tokens of a yaml's own setting at the scales of LENGTHENED
-SHORT, SHORTER = 300, 150  # of all else: at every scale, at a FEW
+LONG, SHORT, SHORTER = 4096, 300, 150  # tokens: of an own setting if LENGTHENED, else at all SCALES, at a FEW
 SCALES, LENGTHENED = (1e-3, 1e-2, 0.1, 1, 10, 100, 1000), (1, 100)  # of the inputs
 FEW = (1e-3, 100, 1000)  # of these; the last of LENGTHENED among them
 CASES = cases()
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS, Scales = ("float32", "bfloat16"), tuple[float, ...]
 
 
 def built(case: Case) -> Mixer:
@@ -51,14 +49,11 @@ def test_at_every_scale(case: Case, precision: str):
     check_all(case, precision, SCALES, LENGTHENED, SHORT)
 
 
-def check_all(
-    case: Case, precision: str, scales: tuple[float, ...], lengthened: tuple[float, ...], short: int
-) -> None:
+def check_all(case: Case, precision: str, scales: Scales, lengthened: Scales, short: int) -> None:
     with torch.random.fork_rng():
         mixer = built(case)
     for scale in scales:
-        own = case == replace(case, changes={})
-        check_finite(mixer, scale, precision, LONG if own and scale in lengthened else short)
+        check_finite(mixer, scale, precision, short if case.changes or scale not in lengthened else LONG)
 
 
 def check_finite(mixer: Mixer, scale: float, precision: str, length: int) -> None:

@@ -359,22 +359,18 @@ def a_stacked_population_computes_what_its_members_compute(subject: Subject) -> 
     members = [build(subject.case, seed=seed) for seed in (1, 2)]
     for length in (1, LENGTH, 2 * LENGTH):
         x = torch.stack([subject.tokens(length, seed=seed) for seed in (1, 2)])
-        yield from _differs_in_a_stack(members, x)
-
-
-def _differs_in_a_stack(members: list[Mixer], x: Float[Tensor, "2 B T D"]) -> Iterator[str]:
-    weights, buffers = stack_module_state(members)  # pyright: ignore[reportArgumentType]
-    together = vmap(lambda w, b, x: functional_call(members[0], (w, b), (x,)))(weights, buffers, x)
-    together.square().sum().backward()
-    for i, member in enumerate(members):
-        member.zero_grad()
-        alone = member(x[i])
-        alone.square().sum().backward()
-        if not same(together[i], alone):
-            yield f"member {i} gives other outputs in the stack, of {x.shape[2]} tokens"
-        for name, p in member.named_parameters():
-            if p.grad is not None and not same(weights[name].grad[i], p.grad):
-                yield f"member {i} has another gradient of {name} in the stack, of {x.shape[2]} tokens"
+        weights, buffers = stack_module_state(members)  # pyright: ignore[reportArgumentType]
+        together = vmap(lambda w, b, x: functional_call(members[0], (w, b), (x,)))(weights, buffers, x)
+        together.square().sum().backward()
+        for i, member in enumerate(members):
+            member.zero_grad()
+            alone = member(x[i])
+            alone.square().sum().backward()
+            if not same(together[i], alone):
+                yield f"member {i} gives other outputs in the stack, of {length} tokens"
+            for name, p in member.named_parameters():
+                if p.grad is not None and not same(weights[name].grad[i], p.grad):
+                    yield f"member {i} has another gradient of {name} in the stack, of {length} tokens"
 
 
 def initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(subject: Subject) -> Iterator[str]:
