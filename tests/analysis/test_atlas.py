@@ -38,3 +38,26 @@ def test_a_mixer_stands_at_its_sizes(archives: Path, run: Run) -> None:
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path, run: Run) -> None:
     run.refused("atlas_frontier.zip", atlas.main, tmp_path)
+
+
+def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
+    tasks = ("mqar", "copy", "induction", "noisy_ar")
+    scores = {"attention": 0.99, "based": 0.9, "mamba": 0.7, "gla": 0.5}
+    records = [
+        cell
+        for mixer, score in scores.items()
+        for number, task in enumerate(tasks)
+        for cell in study.seeds(mixer, [score - 0.01 * number], task=task, state=1600)
+    ]
+    archive(study.write(archives.parent / "b", records), archives / "atlas_block.zip")
+    lines = run(atlas.main, archives)[0].splitlines()
+    assert (
+        "## 4 tasks, one size" in lines
+        and "| mixer | copy | induction | mqar | noisy_ar | mean rank |" in lines
+    )
+    assert "| Attention | 0.98 | 0.97 | 0.99 | 0.96 |  |" in lines
+    assert "| Based | 0.89 | 0.88 | 0.90 | 0.87 | 1.0 |" in lines
+    assert "| Gla | 0.49 | 0.48 | 0.50 | 0.47 | 3.0 |" in lines
+    assert "chi squared is 8.0," in " ".join(lines) and "by Holm: none." in " ".join(lines)
+    assert "| copy | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
+    assert "| induction |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
