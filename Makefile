@@ -1,5 +1,6 @@
 # make demo and make test are all the set-up there is; both make .venv on their first call.
 PYTHON ?= python3
+unexport PYTHONDONTWRITEBYTECODE  # a test starts many processes, which would compile everything anew
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
