@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 COPIED = ("CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/tables/**/*.md", "sweeps/*.md")
 LINK = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)#\s]*)")
-CONTRACTS = ("mixers.base.Mixer", "state.StateSize", "tasks.base.Task", "evaluation.base.Evaluation")
+CONTRACTS = ("mixers.base.Mixer", "mixers.state.StateSize", "tasks.base.Task", "evaluation.base.Evaluation")
 PLACES = {  # what the site has under another name than the repository
     **{"README.md": "index.md", "docs/results": "archives.md", "docs/figures": "gallery.md"},
     **{"benchmarks": "benchmarks/README.md", "sweeps": "sweeps/README.md"},

@@ -1,4 +1,4 @@
-"""zoo.collect: the numbers of `zoo.results.load` and analysis, a row a record, in CSV and Parquet."""
+"""zoo collect: the numbers of `zoo.results.load` and analysis, a row a record, in CSV and Parquet."""
 
 import math
 import sys
