@@ -16,7 +16,6 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 
 from zoo.config.cell import Cell
 from zoo.config.targets import make
-from zoo.training.check import logger_kind
 
 OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that no logger takes as they stand
 ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
@@ -25,9 +24,9 @@ ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
 def _made(cell: Cell, folder: Path) -> list[Logger]:
     """Make the cell's logger, none for csv."""
     settings, hyperparameters = cell.logger, _hyperparameters(cell)
-    kind = logger_kind(settings)
-    if kind is None:
+    if settings.get("_target_") is None:
         return []
+    kind = str(settings["_target_"]).rpartition(".")[2]
     arguments = {key: value for key, value in settings.items() if key not in OURS}
     known: Mapping[str, Any] = IDENTITIES[kind](cell, settings, folder) if kind in IDENTITIES else {}
     logger = make(arguments, Logger, save_dir=str(folder), **known)
