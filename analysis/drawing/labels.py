@@ -119,8 +119,10 @@ def _free_spot(
         dx, dy = right * (GAP + width / 2), up * (GAP + height / 4)  # farther rings, where up is 2 and more
         box = _box(cx + dx, cy + dy, width, height)
         inside = box[0] > area[0] and box[1] > area[1] and box[2] < area[2] and box[3] < area[3]
-        if inside and all(
-            box[0] >= b[2] or b[0] >= box[2] or box[1] >= b[3] or b[1] >= box[3] for b in taken
-        ):
+        if inside and not any(_overlap(box, other) for other in taken):
             return (dx, dy), box
     return None
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
