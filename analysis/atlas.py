@@ -22,6 +22,7 @@ from zoo.config.about import about
 from zoo.config.paths import CONF
 from zoo.results.reading import left_out
 
+from .field import ALL
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
 from .loads import markdown_row
@@ -143,8 +144,9 @@ def _block(archives: Path) -> Iterator[str]:
     home = archives / "atlas_block.zip"
     if not home.exists():
         return
-    scores = ranks.block(scored.means(Study(home).table))
-    rivals = scores.drop(index="Attention", errors="ignore")
+    points = scored.means(Study(home).table)
+    scores = ranks.block(points)
+    rivals = scores.drop(index=points.loc[points["mixer"] == ALL, "series"].unique())
     order, (chi, p) = ranks.mean_ranks(rivals), ranks.friedman(rivals)
     pairs = ranks.pairs(rivals).to_dict("records")
     apart = [f"{pair['a']} and {pair['b']}" for pair in pairs if pair["p_holm"] <= LEVEL]

@@ -4,16 +4,19 @@ Friedman's test says whether the mixers differ at all, Wilcoxon's signed ranks o
 (Demsar 2006, JMLR 7:1-30), and Spearman's correlation over mixers how well one task foretells another.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, rankdata, wilcoxon
 
 from .paired import holm
+from .seeds import percentiles, resamples
+from .uncertainty import Floats, resampled
 
-RESAMPLES = 2000
-SEED = 0  # of the mixers that are drawn again
+FEWEST = 3  # mixers: two are always in order
 
 
 def block(scores: pd.DataFrame) -> pd.DataFrame:
@@ -48,19 +51,39 @@ def pairs(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def between_tasks(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return a, b, rho (Spearman, over mixers), low and high: 95 % of what redrawn mixers give."""
-    generator = np.random.default_rng(SEED)
-    drawn = generator.integers(len(scores), size=(RESAMPLES, len(scores)))
-    rows = []
-    for a, b in combinations(scores.columns, 2):
-        x, y = scores[a].to_numpy(float), scores[b].to_numpy(float)
-        again = pd.Series([_rho(x[chosen], y[chosen]) for chosen in drawn])
-        rows.append((a, b, _rho(x, y), *again.quantile([0.025, 0.975])))
-    return pd.DataFrame(rows, columns=["a", "b", "rho", "low", "high"])
+    """Return a, b, rho, low and high of `rank_correlation`, over mixers, of every two tasks."""
+    of_task = {task: [np.array([score]) for score in scores[task]] for task in scores}
+    rows = [(a, b, *rank_correlation(of_task[a], of_task[b])) for a, b in combinations(of_task, 2)]
+    return pd.DataFrame(rows, columns=["a", "b", *RankCorrelation._fields])
 
 
-def _rho(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the rank correlation; NaN where all of either are equal, which has none."""
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+class RankCorrelation(NamedTuple):
+    """low, high: the middle 95 % where mixers are drawn again, and of each its seeds; NaN: all are level."""
+
+    rho: float
+    low: float
+    high: float
+
+
+def rank_correlation(x: Sequence[Floats], y: Sequence[Floats], draws: int = 2_000) -> RankCorrelation:
+    """Correlate the means over seeds; x[i], y[i]: the seeds of mixer i in two studies of independent runs.
+
+    ValueError: fewer than three mixers.
+    """
+    if len(x) < FEWEST:
+        raise ValueError(
+            f"a rank correlation needs {FEWEST} mixers that both studies have; there are {len(x)}."
+        )
+    rng = np.random.default_rng(0)
+    drawn = [np.stack([resampled(seeds, rng, draws) for seeds in axis], axis=1) for axis in (x, y)]
+    again = resamples(len(x), draws, rng)
+    low, high = percentiles(_rho(*(np.take_along_axis(means, again, axis=1) for means in drawn)))
+    whole = [np.array([[seeds.mean() for seeds in axis]]) for axis in (x, y)]
+    return RankCorrelation(float(_rho(*whole)[0]), low, high)
+
+
+def _rho(x: Floats, y: Floats) -> Floats:
+    """Return rho of each row; NaN where x or y are all equal.  Equal ones share the mean of their ranks."""
+    a, b = (rank - rank.mean(axis=1, keepdims=True) for rank in (rankdata(x, axis=1), rankdata(y, axis=1)))
+    size = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+    return np.divide((a * b).sum(axis=1), size, out=np.full(len(x), np.nan), where=size > 0)

@@ -12,7 +12,7 @@ from analysis import recall_gap
 from analysis.drawing.style import SCREEN
 from analysis.figures import ar_gap, forgetting_curve, speed
 from analysis.figures.gallery import Study
-from analysis.recall_gap import rank_correlation
+from analysis.statistics.ranks import rank_correlation
 from tests.analysis import study
 from tests.command import ROOT
 
