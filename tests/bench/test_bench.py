@@ -282,7 +282,19 @@ def test_a_kernel_that_fails_costs_no_other_its_row(
 
     case = taylor_attention(1, 1, 16, 4, 8)
     monkeypatch.setitem(op_of(case.op).forms, "reference", fails)
-    rows = op_rows.op_rows(case, MACHINE, rounds=1)
+    rows = [row for some in op_rows.op_rows(case, MACHINE, rounds=1) for row in some]
     assert {row.implementation for row in rows} >= {"fused"} and all(row.ratio > 0 for row in rows)
     assert not any(row.implementation == "reference" for row in rows)
     assert "not timed: taylor attention, reference: RuntimeError: no such" in capsys.readouterr().err
+
+
+def test_a_run_that_is_stopped_keeps_what_it_had_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def stopped(case: Case, *rest: Any) -> Iterator[Any]:
+        yield from measured(case, *rest)
+        raise KeyboardInterrupt
+
+    measured = subjects.op_rows
+    monkeypatch.setattr(subjects, "op_rows", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        bench.main(["ops", "--ops", "diagonal_scan", "--rounds", "1", "--out", str(tmp_path)])
+    assert written(tmp_path, "ops"), "the rows of the first op"

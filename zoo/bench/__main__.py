@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     where = [f"trainer={TRAINERS[options.device]}"] if options.device else []
     args = command_line.parsed(command_line.readable([*where, *rest]))
     try:
-        rows = _measure(options, args)
+        rows = _measure(options, args, argv)
     except (HydraException, yaml.YAMLError) as error:
         return terminal.say(
             command_line.mistakes(Namespace(**vars(args) | {"multirun": True}), error), terminal.USAGE
@@ -47,10 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return terminal.say(f"error: {error}", terminal.USAGE)
     _show(rows)
-    if options.out:
-        from zoo.bench.rows import write
-
-        write(rows, options.out, argv)
     return terminal.OK
 
 
@@ -70,17 +66,24 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _measure(options: Namespace, args: Namespace) -> list[Any]:
+def _measure(options: Namespace, args: Namespace, argv: Sequence[str]) -> list[Any]:
+    """Measure, and write the rows so far whenever there are more: a run that is stopped keeps those."""
     if options.rounds < 1:
         raise ValueError(f"--rounds (={options.rounds}) must be at least 1.")
     if options.out:
         _check_folder(options.out)
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch's profiler would announce each of its starts
     with interrupts.unheard(signal.SIGINT):  # which ends a process that imports torch with a traceback
+        from zoo.bench.rows import write
         from zoo.bench.subjects import measure  # seconds, which a misspelt option should not cost
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
-    return measure(options.what, [composer.cell(words) for words in batch], options)
+    rows: list[Any] = []
+    for some in measure(options.what, [composer.cell(words) for words in batch], options):
+        rows += some
+        if options.out:
+            write(rows, options.out, argv)
+    return rows
 
 
 def _check_folder(out: Path) -> None:

@@ -24,15 +24,13 @@ from zoo.kernels.choice import Op, ops
 Run = Callable[[], object]
 
 
-def op_rows(case: Case, machine: Machine, rounds: int) -> list[Row]:
+def op_rows(case: Case, machine: Machine, rounds: int) -> Iterator[list[Row]]:
     """Time the op forward, and where it is trained through, forward and backward together."""
-    rows = []
     for backward in (False, True) if case.trained else (False,):
         inputs = case.draw(machine.kind, backward)
         runs = dict(_running(case, inputs, backward))
         if runs:
-            rows += _measured(case, inputs, backward, runs, machine, rounds)
-    return rows
+            yield _measured(case, inputs, backward, runs, machine, rounds)
 
 
 def implementations(case: Case, inputs: Sequence[Any]) -> dict[str, Callable[..., Any]]:

@@ -3,7 +3,7 @@
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,14 +26,18 @@ from zoo.kernels.choice import ops
 from zoo.tasks.build import task_of
 
 LEAST_HELD = 4  # tensors as large as a layer's input that a layer holds at once: input, q, k and v
+Rows = Iterator[list[Row]]  # of one cell, or of one op
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
 
 
-def measure(what: str, cells: Sequence[Cell], options: Namespace) -> list[Row]:
-    """Measure the subject for each cell.  ValueError: the options or the cells do not allow it."""
+def measure(what: str, cells: Sequence[Cell], options: Namespace) -> Iterator[list[Row]]:
+    """Measure the subject for each cell, and yield the rows of one cell, or op, after another.
+
+    ValueError: the options or the cells do not allow it.
+    """
     kind, threads = _where(cells)
     torch.set_num_threads(threads)
-    return SUBJECTS[what](cells, Machine(kind, threads), options)
+    yield from SUBJECTS[what](cells, Machine(kind, threads), options)
 
 
 def _where(cells: Sequence[Cell]) -> tuple[str, int]:
@@ -51,24 +55,28 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     return places.pop()
 
 
-def _train(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
+def _train(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     usual = ON_CPU if machine.kind == "cpu" else ELSEWHERE
     forms = options.forms.split(",") if options.forms else usual
     for form in forms:
         form_of(form)
-    rows = _of_all(cells, lambda cell: train(cell, machine, forms, forms[-1], options.rounds))
-    attention = {(row.sizes, row.implementation): row.seconds for row in rows if row.mixer == "attention"}
-    return [
-        replace(row, of_attention=row.seconds / attention[row.sizes, row.implementation])
-        if (row.sizes, row.implementation) in attention
-        else row
-        for row in rows
-    ]
+    attention: dict[tuple[str, str], float] = {}
+    cells = sorted(cells, key=lambda cell: cell.mixer != "attention")  # which the others are held against
+    for rows in _of_all(cells, lambda cell: train(cell, machine, forms, forms[-1], options.rounds)):
+        attention |= {
+            (row.sizes, row.implementation): row.seconds for row in rows if row.mixer == "attention"
+        }
+        yield [
+            replace(row, of_attention=row.seconds / attention[row.sizes, row.implementation])
+            if (row.sizes, row.implementation) in attention
+            else row
+            for row in rows
+        ]
 
 
 def _layers(
     run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace
-) -> list[Row]:
+) -> Rows:
     lengths = _lengths(options.seq_lens or "256,1024", max(cell.d_model for cell in cells))
     return _of_all(
         cells, lambda cell: [row for n in lengths for row in run(cell, machine, n, options.rounds)]
@@ -89,18 +97,19 @@ def _lengths(text: str, width: int) -> list[int]:
     return [int(word) for word in words]
 
 
-def _ops(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
+def _ops(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     del cells
     available = [op.name for op in ops()]
     chosen = [case for case in cases(small=machine.kind == "cpu") if case.op in available]
     names = options.ops.split(",") if options.ops else available
     for name in names:
         one_of("--ops", name, tuple(dict.fromkeys(case.op for case in chosen)))
-    rows = [op_rows(case, machine, options.rounds) for case in chosen if case.op in names]
-    return [row for some in rows for row in some]
+    for case in chosen:
+        if case.op in names:
+            yield from op_rows(case, machine, options.rounds)
 
 
-def _head(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
+def _head(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     def rows(cell: Cell) -> list[Row]:
         segments = range(len(task_of(cell).segments("train")))
         return [row for i in segments for row in head(cell, machine, i, options.rounds)]
@@ -108,26 +117,26 @@ def _head(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[R
     return _of_all(cells, rows)
 
 
-def _each(
-    run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace
-) -> list[Row]:
+def _each(run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     return _of_all(cells, lambda cell: run(cell, machine, options.rounds))
 
 
-def _of_all(cells: Sequence[Cell], run: Callable[[Cell], list[Row]]) -> list[Row]:
-    """Return the rows of every cell; of several, one that fails is reported and costs no other its rows."""
-    rows: list[Row] = []
+def _of_all(cells: Sequence[Cell], run: Callable[[Cell], list[Row]]) -> Rows:
+    """Yield the rows of each cell; of several, one that fails is reported and costs no other its rows."""
+    any_yet = False
     for cell in cells:
         try:
-            rows += run(cell)
+            rows = run(cell)
         except Exception as error:
-            if not rows and cell is cells[-1]:
+            if not any_yet and cell is cells[-1]:
                 raise
             print(f"not timed: {' '.join(cell.overrides)}: {one_line(error)[:200]}", file=sys.stderr)
-    return rows
+            continue
+        any_yet = True
+        yield rows
 
 
-SUBJECTS: dict[str, Callable[[Sequence[Cell], Machine, Namespace], list[Row]]] = {
+SUBJECTS: dict[str, Callable[[Sequence[Cell], Machine, Namespace], Rows]] = {
     "train": _train,
     "prefill": partial(_layers, prefill),
     "decode": partial(_layers, decode),

@@ -59,7 +59,8 @@ def _most_exact_disagreement(members: Sequence[Run], trainer: TrainerConfig) -> 
 
 
 def _disagreement(members: Sequence[Run], dtype: torch.dtype) -> str:
-    models = [copy.deepcopy(run.model).to(dtype).train() for run in members]
+    device = members[0].cell.trainer.device  # where the batches are
+    models = [copy.deepcopy(run.model).to(device, dtype).train() for run in members]
     stack = Stack(copy.deepcopy(models))
     seeds = [run.seed_at(0) for run in members]
     for segment in range(len(members[0].task.segments("train"))):
