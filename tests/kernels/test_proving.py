@@ -228,6 +228,19 @@ def test_a_population_s_first_member_is_what_is_proved(card: Path, asked: list[s
     assert list(verdicts._known) == [alone] and verdicts._known[alone].sizes == "4x32x8 8x5"  # pyright: ignore
 
 
+def test_a_proof_may_begin_inside_vmap(card: Path, monkeypatch: pytest.MonkeyPatch):
+    trained: list[object] = []
+
+    def read_alone(words: list[str], log: Path, limit: int) -> int:
+        trained.append(torch.load(words[-2], weights_only=False).trained)
+        return log.write_text("") + limit
+
+    monkeypatch.setattr(verdicts, "_exit_code", read_alone)
+    x, weight = inputs()
+    vmap(lambda own: OP.run("usual", own, weight))(torch.stack([x.detach(), x.detach()]).requires_grad_())
+    assert trained == [[True, True]]
+
+
 def test_what_is_traced_proves_nothing(card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     OP.run("usual", *inputs())

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,7 +38,8 @@ Seconds = Annotated[float, Field(gt=0)]
 class Request:
     """The kernel to prove.  package: of the op.  usual: the form in torch that the kernel would replace.
     inputs: the cell's own, on their device.  autocast: its dtype where it is on.  limit: seconds, after which
-    SIGALRM ends it all.
+    SIGALRM ends it all.  trained: for each input, whether `main` is to let it require a gradient, which the
+    asking process may not do inside torch.func.
     """
 
     package: str
@@ -46,6 +48,7 @@ class Request:
     inputs: list[Any]
     autocast: torch.dtype | None
     limit: int
+    trained: Sequence[bool] = ()
 
     @property
     def device(self) -> str:
@@ -213,6 +216,8 @@ def main(request_file: Path, answer_file: Path) -> None:
     """Answer the request of the process that started this one."""
     request: Request = torch.load(request_file, weights_only=False)
     signal.alarm(request.limit)
+    for x in compress(request.inputs, request.trained):
+        x.requires_grad_()
     answer = answer_to(request)
     part = answer_file.with_suffix(".part")
     part.write_text(json.dumps(vars(answer)))

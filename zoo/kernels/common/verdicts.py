@@ -279,13 +279,12 @@ def prove(op: Proved, key: Key, inputs: Sequence[Any], limit: int = LIMIT_S) -> 
 
 
 def _answer(op: Proved, key: Key, inputs: Sequence[Any], limit: int) -> Answer:
-    given = [
-        x.detach().requires_grad_(key.trained and x.requires_grad) if isinstance(x, Tensor) else x
-        for x in inputs
-    ]
+    given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+    trained = [key.trained and isinstance(x, Tensor) and x.requires_grad for x in inputs]
     with tempfile.TemporaryDirectory(prefix="zoo-proof-") as name:
         request, answer, log = (Path(name) / file for file in ("request.pt", "answer.json", "log.txt"))
-        torch.save(Request(op.package, key.kernel, key.usual, given, _autocast(inputs), limit), request)
+        asked = Request(op.package, key.kernel, key.usual, given, _autocast(inputs), limit, trained)
+        torch.save(asked, request)
         words = [sys.executable, "-m", "zoo.kernels.common.proof", str(request), str(answer)]
         code = _exit_code(words, log, limit)
         if answer.exists():
