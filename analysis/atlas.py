@@ -25,7 +25,6 @@ from zoo.results.reading import left_out
 from .field import ALL
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
-from .loads import markdown_row
 from .pareto import Pareto, pareto
 from .records.cells import slices, slices_in_words
 from .records.readable import readable
@@ -210,6 +209,11 @@ def _bits(archives: Path) -> dict[str, str]:
 def _fewest(row: Mapping[str, Any]) -> str:
     bits = row["bits_per_scalar"]
     return f"{bits:.2f} at" if math.isfinite(bits) else "more than were tried at"
+
+
+def markdown_row(fields: list[str]) -> str:
+    """Return a row of a Markdown table."""
+    return f"| {' | '.join(fields)} |"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from ..statistics import scored
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
 PICTURES = {
     "demo": ("frontier", "heat_map", "curves"),
-    "learning": ("frontier",),
     "precision": ("losses",),
     "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
     "based_fig2_cpu": ("based_fig2",),

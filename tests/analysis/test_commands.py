@@ -1,4 +1,4 @@
-"""python -m analysis.pareto, .expected and .loads: what they write, print and refuse."""
+"""python -m analysis.pareto and .expected: what they write, print and refuse."""
 
 import re
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import expected, loads, pareto
+from analysis import expected, pareto
 from analysis.drawing import figure
 from analysis.drawing.own_points import read as read_own
 from analysis.figures import __main__ as figures
@@ -174,21 +174,6 @@ def test_a_wrong_expectation_is_one_line(
     results: Path, tmp_path: Path, run: Run, text: str, says: str
 ) -> None:
     run.refused(says, expected.main, results, written(tmp_path / "expected.csv", text))
-
-
-def test_loads_are_a_markdown_table_best_first(results: Path, run: Run) -> None:
-    printed = run(loads.main, results, "--where", "d_model == 64")[0].splitlines()
-    head = next(line for line in printed if line.startswith("| mixer"))
-    below = printed[printed.index(head) + 2 :]
-    rows = [[field.strip() for field in line.strip("|").split("|")] for line in below]
-    names = [field.strip() for field in head.strip("|").split("|")]
-    assert names[5:] == [f"seq_len={length},num_kv_pairs={pairs}" for length, pairs in fake.SLICES]
-    means = [sum(map(float, row[5:])) for row in rows]
-    assert len(rows) == sum(point.d_model == 64 for point in fake.POINTS)
-    assert means == sorted(means, reverse=True) and 0 < means[-1] < means[0] <= 400
-    (row,) = [row for row in rows if row[1].endswith("d_state=8")]
-    assert row[:5] == ["Mamba", "d_model=64 d_state=8", "2,816", "0.01", "2"]
-    run.refused("leaves no cell", loads.main, results, "--where", "d_model == 65")
 
 
 OWN_POINTS = """# mine

@@ -39,7 +39,6 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "zoo.results.collect": lambda home, out: [str(home), "--out", str(out / "all")],
     "zoo.results.archive": lambda home, out: [str(home), "--out", str(out / "all.zip")],
     "zoo.plan": lambda home, out: ["-m", *SMALL, f"results={home}"],
-    "analysis.loads": lambda home, out: [str(home)],
     "analysis.expected": lambda home, out: [str(home), str(out.parent / "expected.csv")],
     "analysis.claims": lambda home, out: [str(home), str(out.parent / "claims.csv")],
     "analysis.statistics.__main__": lambda home, out: [str(home), "--out", str(out)],
@@ -329,8 +328,7 @@ ONCE = {  # what went wrong once -> the command that did
     "error.txt:a_link:unfinished": "analysis.report.__main__",  # was handed on
     "config.yaml:bomb": "analysis.report.__main__",
     "config.yaml:keys": "analysis.report.__main__",
-    "task_settings.vocab_size:escapes": "analysis.loads",  # was computed with
-    "label:escapes": "analysis.loads",
+    "task_settings.vocab_size:escapes": "analysis.pareto",  # was computed with
     "label:tex": "analysis.pareto",
     "run_id:long": "zoo.results.archive",  # no name in an archive is so long
     "mixer_settings.num_heads:huge": "zoo.results.collect",  # a complaint of 2,900 letters
