@@ -181,3 +181,15 @@ def test_a_sum_that_has_not_changed_is_not_rounded_again(monkeypatch: pytest.Mon
     assert not calls
     coder.rounded(after.state, Remembered({}, {}))
     assert calls
+
+
+@pytest.mark.parametrize("length", [8, 9, 10])
+def test_a_sum_that_begins_anew_with_each_block_is_no_entry(length: int) -> None:
+    def extend(token: Tensor, state: ModelState | None) -> tuple[Tensor, ModelState]:
+        seen = 0 if state is None else state.offset
+        total, _ = state.layers[0] if state is not None and seen % 4 else (torch.zeros(ROWS, 3), None)
+        last = token.float().expand(ROWS, 3)
+        return last, ModelState(((total + last, last),), seen + 1)
+
+    (name,) = written_once(extend, tokens(length))
+    assert name.endswith("[1]"), "the last token alone is one entry"

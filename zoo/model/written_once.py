@@ -27,13 +27,16 @@ def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, i
     """Return the tensors of the state whose entries are written once, each with the axis of its entries.
 
     Found by decoding `inputs` and looking at what a token changes: nothing but that the oldest entries leave
-    and one is added at the end; or all, without regard to what stood there, so that the tensor is one entry.
+    and one is added at the end; or all, without regard to what stood there, so that the tensor is one entry
+    (at each of the last two tokens: what begins anew with each block of several does so at one of them).
     """
     axes: dict[str, set[int]] = {}
     grown: set[tuple[str, int]] = set()
     state, before = None, {}
+    states: list[ModelState] = []  # before each of the last two tokens
     for token in inputs[:, :-1].split(1, dim=1):
         _, state = extend(token, state)
+        states = [*states[-1:], state]
         now = dict(tensors(state))
         for name, leaf in now.items():
             possible = axes.setdefault(name, set(range(1, leaf.ndim)))
@@ -46,8 +49,10 @@ def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, i
     for name, axis in sorted(grown, reverse=True):  # the first axis is the last to be put there
         if axis in axes[name]:
             entries[name] = axis
-    replaced = {} if state is None else _replaced(extend, inputs[:, -1:], state, entries)
-    return entries | replaced
+    last = inputs[:, -len(states) :].split(1, dim=1) if states else ()
+    found = [_replaced(extend, token, state, entries) for token, state in zip(last, states, strict=True)]
+    replaced = set.intersection(*found) if found else set()
+    return entries | dict.fromkeys(sorted(replaced), BATCH)
 
 
 def added(before: Tensor, now: Tensor, axis: int) -> int | None:
@@ -64,17 +69,17 @@ def added(before: Tensor, now: Tensor, axis: int) -> int | None:
     return None
 
 
-def _replaced(extend: Extend, token: Tensor, state: ModelState, entries: Mapping[str, int]) -> dict[str, int]:
+def _replaced(extend: Extend, token: Tensor, state: ModelState, entries: Mapping[str, int]) -> set[str]:
     """Return the other tensors whose next value is the same whatever they hold now."""
     expected = dict(tensors(extend(token, state)[1]))
-    replaced = {}
+    replaced = set()
     for name, leaf in tensors(state):
         if name in entries or not leaf.is_floating_point():
             continue
         moved = ModelState(_with(state.layers, leaf, leaf * 1.5 + 1), state.offset)
         after = dict(tensors(extend(token, moved)[1]))
         if name in expected and torch.equal(after[name], expected[name]):
-            replaced[name] = BATCH
+            replaced.add(name)
     return replaced
 
 
