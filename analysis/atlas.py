@@ -50,6 +50,8 @@ sweep=atlas_frontier` goes on with the others.
 Accuracy: {slices}, over {seeds} seeds at the better of two learning rates. Where seeds differ by more than
 0.3 each is given and no mean. A dash: no better than a guess among the row's values; such a point is outside
 the frontier. A star: no smaller one is better. In brackets the scalars that the model keeps of 256 tokens.
+Each mixer has the heads that its settings say; how a state is cut into heads counts as well
+([findings](findings.md#one-state-cut-into-more-heads-atlas_heads)).
 """
 
 
