@@ -30,7 +30,6 @@ COMMANDS = {
     "state_bits": ("analysis", "say how many bits a state needs: frontier, claims, predictions"),
     "expected": ("analysis", "hold results against expected numbers"),
     "quotes": ("analysis", "compute again the numbers that pages quote"),
-    "loads": ("analysis", "list every point at every slice, as Markdown"),
     "atlas": ("analysis", "write the page of what each memory can do"),
     "field": ("analysis", "draw all tasks side by side"),
     "recall_gap": ("analysis", "set recall beside what a text model loses"),
