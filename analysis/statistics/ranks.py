@@ -35,8 +35,8 @@ def mean_ranks(scores: pd.DataFrame) -> pd.Series:
 
 def friedman(scores: pd.DataFrame) -> tuple[float, float]:
     """Return chi squared, corrected for equals, and its p, which is an approximation for many tasks."""
-    found = friedmanchisquare(*scores.to_numpy(float))
-    return float(found.statistic), float(found.pvalue)
+    statistic, p = friedmanchisquare(*scores.to_numpy(float))
+    return float(statistic), float(p)
 
 
 def pairs(scores: pd.DataFrame) -> pd.DataFrame:
@@ -46,8 +46,8 @@ def pairs(scores: pd.DataFrame) -> pd.DataFrame:
         apart = scores.loc[a] - scores.loc[b]
         _, p = wilcoxon(apart) if apart.any() else (0.0, 1.0)
         rows.append((a, b, apart.mean(), p))
-    found = pd.DataFrame(rows, columns=["a", "b", "difference", "p"])
-    return found.assign(p_holm=holm(found["p"].to_numpy(float)))
+    tests = pd.DataFrame(rows, columns=["a", "b", "difference", "p"])
+    return tests.assign(p_holm=holm(tests["p"].to_numpy(float)))
 
 
 def between_tasks(scores: pd.DataFrame) -> pd.DataFrame:

@@ -329,6 +329,7 @@ ONCE = {  # what went wrong once -> the command that did
     "config.yaml:bomb": "analysis.report.__main__",
     "config.yaml:keys": "analysis.report.__main__",
     "task_settings.vocab_size:escapes": "analysis.pareto",  # was computed with
+    "label:escapes": "analysis.pareto",
     "label:tex": "analysis.pareto",
     "run_id:long": "zoo.results.archive",  # no name in an archive is so long
     "mixer_settings.num_heads:huge": "zoo.results.collect",  # a complaint of 2,900 letters

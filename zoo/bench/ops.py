@@ -20,6 +20,7 @@ from zoo.bench.timing import in_turn, peak_bytes
 from zoo.common.checks import one_line
 from zoo.kernels.cases import DTYPE, Case
 from zoo.kernels.choice import Op, ops
+from zoo.kernels.common.agreement import requires_gradient
 
 Run = Callable[[], object]
 
@@ -80,7 +81,7 @@ def _running(case: Case, inputs: Sequence[Any], backward: bool) -> Iterator[tupl
 
 def trained(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
     """Return a call that makes the first output and the gradients of all inputs."""
-    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    wanted = [x for x in inputs if requires_gradient(x)]
     upstream: list[Tensor] = []
 
     def run() -> object:

@@ -30,7 +30,7 @@ Rows = Iterator[list[Row]]  # of one cell, or of one op
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
 
 
-def measure(what: str, cells: Sequence[Cell], options: Namespace) -> Iterator[list[Row]]:
+def measure(what: str, cells: Sequence[Cell], options: Namespace) -> Rows:
     """Measure the subject for each cell, and yield the rows of one cell, or op, after another.
 
     ValueError: the options or the cells do not allow it.

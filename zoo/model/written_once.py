@@ -50,8 +50,8 @@ def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, i
         if axis in axes[name]:
             entries[name] = axis
     last = inputs[:, -len(states) :].split(1, dim=1) if states else ()
-    found = [_replaced(extend, token, state, entries) for token, state in zip(last, states, strict=True)]
-    replaced = set.intersection(*found) if found else set()
+    by_token = [_replaced(extend, token, state, entries) for token, state in zip(last, states, strict=True)]
+    replaced = set.intersection(*by_token) if by_token else set()
     return entries | dict.fromkeys(sorted(replaced), BATCH)
 
 

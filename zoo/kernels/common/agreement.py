@@ -96,10 +96,15 @@ def _rounding(inputs: Inputs, dtype: torch.dtype | None) -> float:
 def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Tensor]) -> list[Tensor]:
     """Return the outputs, and for these gradients of them the gradient of each input that requires one."""
     outputs = outputs_of(function, inputs)
-    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    wanted = [x for x in inputs if requires_gradient(x)]
     pairs = [(y, u.to(y)) for y, u in zip(outputs, upstreams, strict=True) if y.requires_grad]
     grads = torch.autograd.grad([y for y, _ in pairs], wanted, [u for _, u in pairs]) if pairs else ()
     return [*(y.detach() for y in outputs), *grads]
+
+
+def requires_gradient(x: Any) -> bool:
+    """Return whether an input is a tensor whose gradient is wanted."""
+    return isinstance(x, Tensor) and x.requires_grad
 
 
 def outputs_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:

@@ -20,10 +20,17 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from zoo.common.checks import one_line
-from zoo.kernels.common.agreement import Truth, distances, results, same_bits_twice, truth, upstreams_of
+from zoo.kernels.common.agreement import (
+    Truth,
+    distances,
+    requires_gradient,
+    results,
+    same_bits_twice,
+    truth,
+    upstreams_of,
+)
 from zoo.kernels.common.ragged import few_rows, ragged
 
 ROUNDS = 5  # of both forms in turn
@@ -139,7 +146,7 @@ def poisoned() -> Iterator[None]:
 
 def _call_of(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
     """Return a call that gives the outputs, and the gradients of what is trained."""
-    if any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+    if any(map(requires_gradient, inputs)):
         upstreams = [u.float() for u in upstreams_of(function, inputs)]  # once: no copy while it is timed
         return lambda: results(function, inputs, upstreams)
     return torch.no_grad()(lambda: function(*inputs))

@@ -36,6 +36,7 @@ from torch import Tensor
 from zoo.common import interrupts
 from zoo.common.checks import one_line
 from zoo.common.foreign import all_visible, visible
+from zoo.kernels.common.agreement import requires_gradient
 from zoo.kernels.common.available import MODULES
 from zoo.kernels.common.private import cache_folder, make_private, read_file
 from zoo.kernels.common.proof import Answer, Request
@@ -140,7 +141,7 @@ def key_of(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Key:
         source=" ".join(source(f"{op.package}.{file}") for file in (kernel, "reference")),
         inputs=_described(inputs),
         usual=usual,
-        trained=torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in inputs),
+        trained=torch.is_grad_enabled() and any(map(requires_gradient, inputs)),
     )
 
 
@@ -280,11 +281,11 @@ def prove(op: Proved, key: Key, inputs: Sequence[Any], limit: int = LIMIT_S) -> 
 
 def _answer(op: Proved, key: Key, inputs: Sequence[Any], limit: int) -> Answer:
     given = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-    trained = [key.trained and isinstance(x, Tensor) and x.requires_grad for x in inputs]
+    trained = [key.trained and requires_gradient(x) for x in inputs]
     with tempfile.TemporaryDirectory(prefix="zoo-proof-") as name:
         request, answer, log = (Path(name) / file for file in ("request.pt", "answer.json", "log.txt"))
-        asked = Request(op.package, key.kernel, key.usual, given, _autocast(inputs), limit, trained)
-        torch.save(asked, request)
+        message = Request(op.package, key.kernel, key.usual, given, _autocast(inputs), limit, trained)
+        torch.save(message, request)
         words = [sys.executable, "-m", "zoo.kernels.common.proof", str(request), str(answer)]
         code = _exit_code(words, log, limit)
         if answer.exists():
