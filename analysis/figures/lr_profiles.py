@@ -33,7 +33,7 @@ def figure(study: Study, style: Style) -> Picture:
         f"Task {rows['task'].iloc[0]}: mean over validation slices and {span(rows['seeds'].tolist())} seeds "
         f"(dots; bars: {' or '.join(sorted(set(rows['interval'])))}). Ringed: the learning rate that is "
         "reported. A diverged seed counts as 0 (a cross). Darker: more state.",
-        f"The best is at an edge of its grid for: {', '.join(flagged) or 'none'}.",
+        f"The best is at an edge of its grid (of three rates or more) for: {', '.join(flagged) or 'none'}.",
     ]
     good = learning_rate.good_range(table).merge(_names(table), on="point").drop(columns="point")
     picture = draw(

@@ -95,7 +95,7 @@ function summary(setting, resamples, point, cells, split, slices) {
     lr: chosen.lr,
     valid_accuracy: chosen.valid,
     lrs: grid.length,
-    lr_edge: grid.length === 1 ? "" : place === 0 ? "low" : place === grid.length - 1 ? "high" : "",
+    lr_edge: grid.length < 3 ? "" : place === 0 ? "low" : place === grid.length - 1 ? "high" : "",
     diverged_in_grid: sum(grid.map((entry) => entry.diverged)),
     missing_seeds: !grid.every((entry) => entry.complete),
     ...measured(setting, chosen.cells),

@@ -31,8 +31,8 @@ def choose(table: pd.DataFrame) -> pd.DataFrame:
     """One row a point: its lr and how it was found.
 
     valid_accuracy: mean over seeds at that lr; lrs: the size of the grid; single_lr: there was no choice;
-    lr_edge: "low" or "high" when it is the lowest or highest of a grid of several (the true best may then lie
-    outside), else ""; lr_on_edge: that as a flag; diverged_in_grid: diverged cells over all lrs.
+    lr_edge: "low" or "high" when it is the lowest or highest of three or more (the true best may then lie
+    outside), else "": of two, each is an end; lr_on_edge: that as a flag; diverged_in_grid: diverged cells over all lrs.
 
     Learning rates with fewer seeds than the fullest of the point do not take part: a mean over fewer seeds
     wins by luck.  Of equal learning rates the one nearest the middle of the grid is taken, so that a plateau
@@ -80,7 +80,7 @@ def _best(point: object, grid: pd.DataFrame) -> dict[str, object]:
     grid = grid.sort_values("lr", ignore_index=True)
     scores = np.where(grid["complete"], grid["valid_accuracy"], -np.inf)
     place = _middle_best(scores)
-    edge = "" if len(grid) == 1 else {0: "low", len(grid) - 1: "high"}.get(place, "")
+    edge = "" if len(grid) < 3 else {0: "low", len(grid) - 1: "high"}.get(place, "")
     return {
         "point": point,
         "lr": grid["lr"][place],

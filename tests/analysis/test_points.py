@@ -126,6 +126,7 @@ CHOICES = {
     ),
     "low edge": ([[0.9], [0.5], [0.1]], {"lr_edge": "low", "lr_on_edge": True, "single_lr": False}),
     "high edge": ([[0.1], [0.5], [0.9]], {"lr_edge": "high", "lr_on_edge": True, "single_lr": False}),
+    "of two rates each is an edge": ([[0.9], [0.5]], {"lr": 1e-3, "lr_edge": "", "lrs": 2}),
     "one rate is no edge but no choice either": ([[0.9]], {"lr_on_edge": False, "single_lr": True}),
     "a plateau that touches the edge": ([[1.0], [1.0], [0.2]], {"lr": 3e-3, "lr_edge": ""}),
     "fewer seeds do not win by luck yet belong to the grid": (
