@@ -73,11 +73,8 @@ notebooks: setup  ## open the notebooks in JupyterLab
 	$(BIN)/pip install --quiet -c constraints.txt jupyterlab
 	$(BIN)/jupyter lab analysis/notebooks
 
-FIELD := $(addprefix docs/results/mini_,$(addsuffix .zip,based_fig2 load_distance zoology_update jrt_disjoint circuits state_tracking))
-
 figures: setup  ## every picture and table of docs/figures, from the results in docs/results (minutes)
 	$(BIN)/python -m analysis.figures --committed docs/results --out docs/figures
-	$(BIN)/python -m analysis.field $(FIELD) --out docs/figures/field --where "not (task == 'mqar_update' and mixer.position == 'rope')"
 	$(BIN)/python -m analysis.recall_gap $(addprefix docs/results/mini_forgetting,.zip _mqar.zip) --out docs/figures/recall_gap
 
 clean:  ## remove the environment and the caches; results/ stays

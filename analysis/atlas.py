@@ -22,7 +22,6 @@ from zoo.config.about import about
 from zoo.config.paths import CONF
 from zoo.results.reading import left_out
 
-from .field import ALL
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
 from .pareto import Pareto, pareto
@@ -35,6 +34,7 @@ from .statistics.chance import at_chance
 from .statistics.paired import LEVEL
 from .statistics.seeds import apart
 
+ALL = "attention"  # keeps all, and takes no part in ranks
 SIZES = (500, 1600, 5000)  # scalars, about
 NEAR = 1.3  # a point counts to a size that is at most so many times its own, or its own of it
 HEAD = """# The atlas: what each memory can do
@@ -45,7 +45,9 @@ convolution of three taps, trained on 2 to 16 pairs and asked for up to 64. The
 file `sweeps/atlas_frontier.yaml` says how, and what was expected; `python -m zoo.run -m
 sweep=atlas_frontier` goes on with the others.
 
-![Accuracy against resident state](figures/atlas_frontier/frontier.png)
+![Every mixer in a line](figures/atlas_frontier/mixers.png)
+
+[The same against the state](figures/atlas_frontier/frontier.png), with the frontier and what no model can do.
 
 Accuracy: {slices}, over {seeds} seeds at the better of two learning rates. Where seeds differ by more than
 0.3 each is given and no mean. A dash: no better than a guess among the row's values; such a point is outside

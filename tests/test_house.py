@@ -24,7 +24,7 @@ FLOORS = (
     ("analysis.state_bits", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures"),
-    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
+    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.recall_gap"),
     ("analysis.quotes", "analysis.atlas", "zoo"),  # zoo/__init__.py: it hands on what stands below
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -31,7 +31,6 @@ COMMANDS = {
     "expected": ("analysis", "hold results against expected numbers"),
     "quotes": ("analysis", "compute again the numbers that pages quote"),
     "atlas": ("analysis", "write the page of what each memory can do"),
-    "field": ("analysis", "draw all tasks side by side"),
     "recall_gap": ("analysis", "set recall beside what a text model loses"),
 }
 

@@ -46,7 +46,7 @@ PICTURES = {
     },
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
-    "atlas_frontier": ("frontier",),
+    "atlas_frontier": ("mixers", "frontier"),
     "atlas_block": ("heat_map",),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "heat_map"),

@@ -26,7 +26,7 @@ Tables:  STUDY          the points of docs/results/STUDY.zip, mean of their test
          STUDY NAME     the answers to evaluation=NAME
          STUDY claims   sweeps/STUDY.claims.csv, tested; `claims` alone: those of all studies
          STUDY equal    every two series compared at equal state; `STUDY equal_paper` by the published count
-         FOLDER/NAME    docs/figures/FOLDER/NAME.csv, which CI holds to the archives; field, recall_gap
+         FOLDER/NAME    docs/figures/FOLDER/NAME.csv, which CI holds to the archives; recall_gap
          rank_correlation  rho, low and high of analysis.recall_gap
          published/NAME analysis/published/NAME.csv, read from the figures of others
 `cells` beside `of` keeps some cells only.  `ahead` and `behind` (and `slice`) in place of `where` compare two

@@ -15,7 +15,7 @@ from ..statistics.paired import at_equal_state, compare
 from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
 
-FIGURES = ("field", "recall_gap")  # tables of several studies
+FIGURES = ("recall_gap",)  # tables of several studies
 ADAPTED = ("mini_adapt", "mini_se_attn")  # how studies of adaptation and selection begin: claimed together
 
 

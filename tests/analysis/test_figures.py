@@ -21,7 +21,9 @@ from tests.analysis.seen import colliding, off_the_page
 from tests.command import ROOT, written
 
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
-OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "variants")
+OF_A_MIXTURE = (
+    "based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "mixers", "variants",
+)  # fmt: skip
 SEEDS = (0, 1, 2)
 
 
@@ -145,7 +147,7 @@ def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(drawn
     picture = drawn["lr_profiles"]
     legend = texts(picture.figure)
     assert {"chosen", "a seed", "at an edge of its grid", "diverged"} <= set(legend)
-    assert picture.sentences[1] == "The best is at an edge of its grid for: Hyena, Mamba."
+    assert picture.sentences[1] == "The best is at an edge of its grid (of three rates or more) for: Hyena, Mamba."
     chosen = picture.rows.loc[picture.rows["chosen"]]
     assert len(chosen) == len(fake.POINTS)
     (ax,) = [ax for ax in picture.figure.axes if ax.get_title().startswith("Hyena")]
@@ -267,6 +269,24 @@ def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -
         assert legend is not None
         names = [text.get_text() for text in legend.get_texts()]
         assert names == ["precision=32-true", "precision=bf16-mixed"]
+
+
+def test_mixers_stand_by_their_middle_size_and_marks_grow_with_the_state(tmp_path: Path) -> None:
+    scores = {
+        ("based", 100): [0.2] * 3, ("based", 400): [0.5] * 3, ("based", 1600): [1.0] * 3,
+        ("mamba", 100): [0.1] * 3, ("mamba", 400): [0.3, 0.6, 0.9], ("mamba", 1600): [0.7] * 3,
+    }  # fmt: skip
+    records = [
+        cell
+        for (name, state), each in scores.items()
+        for cell in study.seeds(name, each, state=state, d_model=state)
+    ]
+    (ax,) = study.drawn("mixers", tmp_path / "lines", records).figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["Mamba", "Based"]
+    marks = sorted((*c.get_offsets()[0][::-1], c.get_sizes()[0]) for c in ax.collections)
+    assert [score for y, score, _ in marks if y == 0] == pytest.approx([0.1, 0.3, 0.6, 0.7, 0.9])
+    sizes = [size for y, _, size in marks if y == 1]
+    assert sizes == sorted(sizes) and len(set(sizes)) == 3
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "zoology_fig2"])

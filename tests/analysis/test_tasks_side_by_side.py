@@ -1,19 +1,13 @@
 """Pictures of several tasks, of RULER's groups, and of what lies beyond training, from made-up records."""
 
-import re
-from itertools import product
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from analysis import field
-from analysis.drawing.style import SCREEN
 from analysis.figures import extrapolation, heat_map, ruler
-from analysis.figures.gallery import Study
 from tests.analysis import study
 from tests.analysis.study import Asked
-from tests.command import ROOT
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS
 
 
@@ -105,30 +99,3 @@ def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> Non
     assert "(64 tokens; the load stays)" in said and "(4; the length stays)" in said
     titles = {ax.get_title() for ax in picture.figure.axes}
     assert titles >= {"Based, longer rows", "Based, more key-value pairs"}
-
-
-def test_the_picture_of_all_tasks_is_made_from_the_committed_results() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    named = re.findall(r"FIELD :=.*?zip,(.*?)\)\)", makefile)[0].split()
-    where = re.findall(r'analysis.field .*--where "(.*)"', makefile)[0]
-    studies = [Study(ROOT / "docs" / "results" / f"mini_{name}.zip", where) for name in named]
-    found = field.picture(studies, field.STATE, SCREEN)
-    study.is_committed(found, "field")
-    assert found.rows.query("mixer == 'attention'")["rank"].isna().all()
-    assert (found.rows.query("mixer != 'attention'")["state_resident"] <= field.STATE).all()
-
-
-def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> None:
-    sizes = {"based": (100, 200, 5000), "mamba": (150,), "attention": (9000,)}
-    rows = pd.DataFrame(
-        dict.fromkeys(field.COLUMNS, 0.0)
-        | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
-        | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
-        for name, states in sizes.items()
-        for column, state in product(("one", "two"), states)
-    )
-    found = field.ranked(rows, 300).set_index(["series", "column"])
-    assert found.loc[("based", "one"), ["state_resident", "rank", "of"]].tolist() == [200, 2, 2]
-    rows["chance"] = rows["accuracy"].eq(0.5) * 0.49
-    assert field.ranked(rows, 300).set_index(["series", "column"]).loc[("based", "one"), "of"] == 1
-    assert found.loc[("mamba", "one"), "rank"] == 1 and pd.isna(found.loc[("attention", "two"), "rank"])

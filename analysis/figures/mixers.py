@@ -1,0 +1,122 @@
+"""Every mixer in a line: its points by accuracy, larger marks for more state, the best first."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ..drawing import draw, page
+from ..drawing.figure import caption
+from ..drawing.legend import common_handles
+from ..drawing.page import Handles
+from ..drawing.style import GREY, INK, Style, by_family, family_colours, marker_area, small
+from ..records.cells import slices
+from ..statistics import scored
+from ..statistics.chance import at_chance
+from ..statistics.seeds import apart
+from .gallery import Picture, Study
+
+SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
+HEIGHT = 0.17  # inches of a line
+COLUMNS = 2  # side by side, where there are more than FEW mixers
+FEW = 20
+AREAS = (0.3, 1.5)  # of the marks of the smallest state, and of RANGE times as much or more
+RANGE = 16.0
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """The mean of all slices; results of one load.
+
+    A mixer's place is that of its point nearest to the middle size, so that all are compared at one size.
+    """
+    rows = scored.means(study.table)
+    if len(set(rows["load"])) != 1:
+        raise ValueError("These results are of several loads: keep one with --where.")
+    rows = _in_order(rows)
+    sentences = [
+        "A line a mixer, ordered by accuracy at the middle size; the larger a mark, the more state. "
+        f"{caption(rows, slices(study.table, 'test'), ranges=False)}"
+    ]
+    return Picture(
+        _draw(rows, sentences[0], style),
+        rows.reindex(columns=["label", "mixer", "state_resident", *SCORES]),
+        sentences,
+        {},
+    )
+
+
+def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add each point's place, 0 the best mixer at the middle size, and how many times the smallest its state
+    is.
+    """
+    size = np.log(rows["state_resident"].to_numpy(float))
+    times = [float(each) for each in np.exp(size - size.min())]
+    rows = rows.assign(off=np.abs(size - np.median(size)), times=times).sort_values("off", kind="stable")
+    middle = rows.drop_duplicates("mixer").sort_values("accuracy", ascending=False, kind="stable")
+    best_first = middle["mixer"].tolist()
+    rows = rows.assign(place=[best_first.index(mixer) for mixer in rows["mixer"]])
+    return rows.sort_values(["place", "state_resident"], ignore_index=True)
+
+
+def _draw(rows: pd.DataFrame, text: str, style: Style) -> Figure:
+    mixers = max(rows["place"].tolist()) + 1
+    columns = COLUMNS if mixers > FEW and style.across > COLUMNS else 1
+    lines = -(-mixers // columns)
+    made = page.new(style.width * (1.0 if style.below else 0.8 * columns), 0.5 + HEIGHT * lines)
+    for number, ax in enumerate(made.subplots(1, columns, sharex=True, squeeze=False)[0]):
+        here = rows.loc[rows["place"] // lines == number]
+        _lines(ax, here)
+        ax.set_ylim(number * lines + lines - 0.4, number * lines - 0.6)
+    page.finish(made, _handles(rows, style), text, style, x_label="Test accuracy")
+    return made
+
+
+def _area(times: float) -> float:
+    """Return the area of a mark, which grows with the logarithm of the state: so many times the smallest."""
+    return AREAS[0] + (AREAS[1] - AREAS[0]) * min(1.0, math.log(times, RANGE))
+
+
+def _lines(ax: Axes, rows: pd.DataFrame) -> None:
+    """A dotted line at chance; a point's mean, or each of its seeds where they are apart."""
+    colours, names = family_colours(rows), rows.drop_duplicates("place")
+    for row in rows.to_dict("records"):
+        seeds, y, colour = apart(row["seed_accuracies"]), row["place"], colours[row["family"]]
+        if seeds:
+            ax.plot([min(seeds), max(seeds)], [y, y], color=colour, linewidth=0.6, alpha=0.7)
+        for score in seeds or [row["accuracy"]]:
+            full = row["causal"] and row["exact_decode"] and not at_chance(score, row["chance"])
+            face, share = colour if full else "white", draw.SEED if seeds else 1.0
+            area = share * _area(row["times"]) * marker_area()
+            ax.scatter(
+                score,
+                y,
+                s=area,
+                facecolor=face,
+                edgecolor=colour,
+                linewidth=0.6,
+                alpha=0.8,
+                zorder=3,
+                clip_on=False,
+            )
+    for guess in rows["chance"].dropna().unique():
+        ax.axvline(guess, color=GREY, linestyle=":", linewidth=0.8)
+    ax.set_yticks(names["place"].tolist(), names["label"].tolist(), fontsize=small())
+    ax.set_xlim(-0.03, 1.03)
+    ax.tick_params(axis="y", length=0)
+
+
+def _handles(rows: pd.DataFrame, style: Style) -> Handles:
+    """The families, three sizes, and what other pictures mark so as well."""
+    colours, least = family_colours(rows), min(rows["state_resident"].tolist())
+    families = rows.sort_values("family", key=by_family)["family"].unique()
+    spots = [(family, colours[family], 1.0) for family in families]
+    for times, more in ((1.0, ""), (RANGE**0.5, ""), (RANGE, " or more")):
+        spots.append((f"{least * times:,.0f} scalars{more}", INK, _area(times)))
+    marks: Handles = [
+        Line2D([], [], linestyle="none", marker="o", c=colour, label=name, ms=area**0.5 * style.marker)
+        for name, colour, area in spots
+    ]
+    return [*marks, *common_handles(rows, style.letters)]
