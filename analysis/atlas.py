@@ -43,7 +43,8 @@ HEAD = """# The atlas: what each memory can do
 the zoo's mixers so far, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
 convolution of three taps, trained on 2 to 16 pairs and asked for up to 64. The
 file `sweeps/atlas_frontier.yaml` says how, and what was expected; `python -m zoo.run -m
-sweep=atlas_frontier` goes on with the others.
+sweep=atlas_frontier` goes on with the others. This is one need, recall of unrelated pairs; which memory
+serves which need is told [in short](findings.md#in-short).
 
 ![Every mixer in a line](figures/atlas_frontier/mixers.png)
 
