@@ -32,7 +32,8 @@ def choose(table: pd.DataFrame) -> pd.DataFrame:
 
     valid_accuracy: mean over seeds at that lr; lrs: the size of the grid; single_lr: there was no choice;
     lr_edge: "low" or "high" when it is the lowest or highest of three or more (the true best may then lie
-    outside), else "": of two, each is an end; lr_on_edge: that as a flag; diverged_in_grid: diverged cells over all lrs.
+    outside), else "": of two, each is an end; lr_on_edge: that as a flag; diverged_in_grid: diverged cells
+    over all lrs.
 
     Learning rates with fewer seeds than the fullest of the point do not take part: a mean over fewer seeds
     wins by luck.  Of equal learning rates the one nearest the middle of the grid is taken, so that a plateau

@@ -34,9 +34,9 @@ def short_conv(
     float32, and y has the dtype of x.
     """
     inputs = (x, weight, bias, tail)
-    if len(weight) > FEW_TAPS:
-        return OP.run("grouped", *inputs)
-    return OP.run("shifted" if native.unfit(*inputs) else "native", *inputs)
+    if native.unfit(*inputs) is None:
+        return OP.run("native", *inputs)
+    return OP.run("grouped" if len(weight) > FEW_TAPS else "shifted", *inputs)
 
 
 __all__ = [
