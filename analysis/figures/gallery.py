@@ -72,7 +72,8 @@ PICTURES = {
     ),
 }
 MINI = "mini_"
-PART = {  # the other cells are steps on the way, or read with full attention what these have trained
+PART = {  # the other cells are steps on the way, shorter, or read with full attention what these have trained
+    "based_fig2_cpu": "mixer != 'hyena' or steps > 6000",
     "mini_adapt": "lr == 0.003",
     "mini_adapt_text": "lr == 0.003",
     "mini_adapt_learned": "mixer.top_k == 16",
