@@ -74,7 +74,8 @@ def form_of(name: str) -> Form:
     words = name.removeprefix(base).split()
     if not base or not set(words) <= set(WORDS):
         raise ValueError(
-            f"--forms (={name!r}) must be one of {', '.join(BASES)}, alone or with {', '.join(WORDS)}."
+            f"--forms (={name!r}) must be one of {', '.join(BASES)}, by itself or with words after it, as in "
+            f"'zoo bf16-head': {', '.join(WORDS)}."
         )
     return replace(BASES[base], **{key: value for word in words for key, value in WORDS[word].items()})
 
