@@ -17,7 +17,6 @@ from ..statistics import scored
 from ..statistics.seeds import settled, top
 from .gallery import Picture, Study
 
-SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 DODGE = 0.07  # between lines at one word, in words
 
 
@@ -33,7 +32,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 def tidy(of_setting: dict[str, list[Ladder]]) -> pd.DataFrame:
     """knob, value, series, fixed, and what the point scored; one row a rung."""
-    shown = ["mixer", "series", "d_model", "state_resident", "state_touched", *SCORES]
+    shown = ["mixer", "series", "d_model", "state_resident", "state_touched", *scored.SCORES]
     parts = [
         ladder.rows[shown].assign(knob=ladder.knob, value=ladder.values, fixed=ladder.fixed)
         for group in of_setting.values()

@@ -7,19 +7,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Affine2D
 
 from ..drawing import draw, page
 from ..drawing.figure import caption
 from ..drawing.legend import common_handles
 from ..drawing.page import Handles
-from ..drawing.style import GREY, INK, Style, by_family, family_colours, marker_area, small
+from ..drawing.style import GREY, INK, Look, Style, by_family, family_colours, small
 from ..records.cells import slices
 from ..statistics import scored
-from ..statistics.chance import at_chance
-from ..statistics.seeds import apart
 from .gallery import Picture, Study
 
-SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 HEIGHT = 0.17  # inches of a line
 COLUMNS = 2  # side by side, where there are more than FEW mixers
 FEW = 20
@@ -32,17 +30,14 @@ def figure(study: Study, style: Style) -> Picture:
 
     A mixer's place is that of its point nearest to the middle size, so that all are compared at one size.
     """
-    rows = scored.means(study.table)
-    if len(set(rows["load"])) != 1:
-        raise ValueError("These results are of several loads: keep one with --where.")
-    rows = _in_order(rows)
+    rows = _in_order(scored.of_one_load(study.table))
     sentences = [
         "A line a mixer, ordered by accuracy at the middle size; the larger a mark, the more state. "
-        f"{caption(rows, slices(study.table, 'test'), ranges=False)}"
+        f"{caption(rows, slices(study.table, 'test'))}"
     ]
     return Picture(
         _draw(rows, sentences[0], style),
-        rows.reindex(columns=["label", "mixer", "state_resident", *SCORES]),
+        rows.reindex(columns=["label", "mixer", "state_resident", *scored.SCORES]),
         sentences,
         {},
     )
@@ -80,27 +75,12 @@ def _area(times: float) -> float:
 
 
 def _lines(ax: Axes, rows: pd.DataFrame) -> None:
-    """A dotted line at chance; a point's mean, or each of its seeds where they are apart."""
+    """The marks of every picture, their axes changed over, and a dotted line at chance."""
     colours, names = family_colours(rows), rows.drop_duplicates("place")
+    swapped = Affine2D([[0, 1, 0], [1, 0, 0], [0, 0, 1]]) + ax.transData
     for row in rows.to_dict("records"):
-        seeds, y, colour = apart(row["seed_accuracies"]), row["place"], colours[row["family"]]
-        if seeds:
-            ax.plot([min(seeds), max(seeds)], [y, y], color=colour, linewidth=0.6, alpha=0.7)
-        for score in seeds or [row["accuracy"]]:
-            full = row["causal"] and row["exact_decode"] and not at_chance(score, row["chance"])
-            face, share = colour if full else "white", draw.SEED if seeds else 1.0
-            area = share * _area(row["times"]) * marker_area()
-            ax.scatter(
-                score,
-                y,
-                s=area,
-                facecolor=face,
-                edgecolor=colour,
-                linewidth=0.6,
-                alpha=0.8,
-                zorder=3,
-                clip_on=False,
-            )
+        look = Look(colours[row["family"]], "o")
+        draw.mark(ax, row, look, "place", area=_area(row["times"]), at=swapped)
     for guess in rows["chance"].dropna().unique():
         ax.axvline(guess, color=GREY, linestyle=":", linewidth=0.8)
     ax.set_yticks(names["place"].tolist(), names["label"].tolist(), fontsize=small())

@@ -23,9 +23,7 @@ Distinctive = dict[
 
 def figure(study: Study, style: Style) -> Picture:
     """The mean of all slices; results of one load, the best variant first."""
-    rows = scored.means(study.table)
-    if len(set(rows["load"])) != 1:
-        raise ValueError("These results are of several loads: keep one with --where.")
+    rows = scored.of_one_load(study.table)
     distinctive = {
         str(label): {key: _common(kin[key].tolist()) for key in _distinctive(kin)}
         for label, kin in rows.groupby("label", sort=False)

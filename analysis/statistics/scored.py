@@ -12,12 +12,21 @@ from ..records import cells
 from . import learning_rate
 from .points import points
 
+SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 Slices = Callable[[pd.DataFrame], list[list[str]]]
 
 
 def means(table: pd.DataFrame) -> pd.DataFrame:
     """One row a point: `points.points` on the mean of all its test slices, and its settings."""
     return _scored(table, lambda load: [cells.slices(load, "test")])
+
+
+def of_one_load(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `means` of results of one load.  ValueError: they are of several."""
+    rows = means(table)
+    if len(set(rows["load"])) != 1:
+        raise ValueError("These results are of several loads: keep one with --where.")
+    return rows
 
 
 def alone(table: pd.DataFrame) -> pd.DataFrame:

@@ -283,7 +283,7 @@ def test_mixers_stand_by_their_middle_size_and_marks_grow_with_the_state(tmp_pat
     ]
     (ax,) = study.drawn("mixers", tmp_path / "lines", records).figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["Mamba", "Based"]
-    marks = sorted((*c.get_offsets()[0][::-1], c.get_sizes()[0]) for c in ax.collections)
+    marks = sorted((*c.get_offsets()[0], c.get_sizes()[0]) for c in ax.collections)
     assert [score for y, score, _ in marks if y == 0] == pytest.approx([0.1, 0.3, 0.6, 0.7, 0.9])
     sizes = [size for y, _, size in marks if y == 1]
     assert sizes == sorted(sizes) and len(set(sizes)) == 3
