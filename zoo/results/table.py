@@ -34,7 +34,8 @@ def table(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     frame = frame.astype({column: float for column in REAL if column in frame})
     first = [*KEYS, "split", "slice"]
-    return frame.reindex(columns=[*first, *(column for column in frame if column not in first)])
+    whole = frame.reindex(columns=[*first, *(column for column in frame if column not in first)])
+    return whole.copy()  # in one piece: pandas warns of a table of many mixers, whose settings are columns
 
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
