@@ -17,7 +17,7 @@ def convolved(weight: Tensor, taps: Tensor, x: Tensor) -> Tensor:
 def causal(taps: Tensor, u: Tensor, bias: Tensor | None = None) -> Tensor:
     """The convolution of u [B T C] and its bias: tap r acts on the input r steps back."""
     mixed = torch.zeros_like(u) if bias is None else bias.expand_as(u)
-    for r in range(len(taps)):
+    for r in range(min(len(taps), u.shape[1])):
         mixed = mixed + taps[r] * torch.cat([torch.zeros_like(u[:, :r]), u], dim=1)[:, : u.shape[1]]
     return mixed
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal
 from tests.definitions.s4d import gated
 from zoo.mixers.long_conv import LongConv
 
@@ -10,8 +11,4 @@ from zoo.mixers.long_conv import LongConv
 def definition(mixer: LongConv, x: Tensor) -> Tensor:
     taps = mixer.conv.taps
     k = torch.where(taps.abs() > mixer.conv.squash, taps - mixer.conv.squash * taps.sign(), 0.0 * taps)
-    rows = []
-    for t in range(x.shape[1]):
-        reach = range(min(t + 1, mixer.max_len))
-        rows.append(sum(k[:, r] * x[:, t - r] for r in reach) + mixer.conv.skip * x[:, t])
-    return gated(mixer.out_proj, torch.stack(rows, dim=1))
+    return gated(mixer.out_proj, causal(k.T, x) + mixer.conv.skip * x)
