@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.population.together import MEASURED
+from tests.population.together import MEASURED, fresh
 from tests.registry import cases
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.common import interrupts
@@ -41,11 +41,6 @@ def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return torch.load(folder / "last.ckpt", weights_only=True)["model"]
-
-
-def fresh(path: Path) -> Path:
-    path.mkdir()
-    return path
 
 
 def stop_at(step: int, message: str, how: Callable[[], None]) -> Callable[[Progress], None]:

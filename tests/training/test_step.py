@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.test_resuming import DRAWING, cut_off, fresh
+from tests.population.together import fresh
+from tests.training.test_resuming import DRAWING, cut_off
 from tests.training.tiny import STEPS, Called, checkpoint, same, segment, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig

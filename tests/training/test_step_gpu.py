@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.kernels.agreement import ON_A_GPU
-from tests.training.test_resuming import cut_off, fresh
+from tests.population.together import fresh
+from tests.training.test_resuming import cut_off
 from tests.training.test_step import assert_same
 from tests.training.tiny import checkpoint, tiny
 from zoo.training import runs
