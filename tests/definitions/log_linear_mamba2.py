@@ -2,15 +2,12 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from tests.definitions.deltanet import causal, rms, silu
 from zoo.mixers.log_linear_mamba2 import LogLinearMamba2
 
 PACKAGE = "fla-core: fla.ops.log_linear_attn.naive.naive_log_linear_attn"
-
-
-def softplus(x: Tensor) -> Tensor:
-    return torch.log1p(torch.exp(-x.abs())) + torch.relu(x)
 
 
 def inputs(m: LogLinearMamba2, x: Tensor) -> tuple[Tensor, ...]:

@@ -137,16 +137,13 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
         LoadDistance(loads=None, distances=None, farthest=2, rows=8).table(replace(held, task=ruler))
 
 
-def probe(pairs: int, seq_len: int) -> Task:
-    return made.task(MQARProbe, made.pairs(seq_len, pairs), vocab_size=64, filler="safe")
-
-
 @pytest.mark.parametrize(("pairs", "seq_len"), [(4, 16), (4, 70), (9, 36), (9, 200)])
 def test_a_probe_asks_every_pair_at_its_distance_and_the_blind_see_no_asked_key(
     pairs: int, seq_len: int
 ) -> None:
     examples = torch.arange(300)
-    batch = probe(pairs, seq_len).sample("test", 0, examples)
+    probe = made.task(MQARProbe, made.pairs(seq_len, pairs), vocab_size=64, filler="safe")
+    batch = probe.sample("test", 0, examples)
     distance = batch.groups["distance"].double()
     assert (distance.mean(1) == seq_len - 2 * pairs).all()
     assert (distance - distance.mean(1, keepdim=True)).abs().max() == 2 * (pairs - 1)

@@ -12,7 +12,7 @@ import torch
 
 from tests.population.together import fresh, told
 from tests.registry import cases
-from tests.training.tiny import STEPS, assert_same, scores, tiny
+from tests.training.tiny import STEPS, assert_same, checkpoint, scores, tiny
 from zoo.common import interrupts
 from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
@@ -122,10 +122,6 @@ def test_a_finished_cell_only_tests_again(tmp_path: Path):
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
 
-def position(folder: Path) -> dict[str, Any]:
-    return torch.load(folder / "last.ckpt", weights_only=True)["position"]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number: int):
     handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
@@ -137,8 +133,8 @@ def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number:
             train(cell, folder, stop_at(step, message, kill(number)))
         assert isinstance(stopped.value, Terminated) == (number == signal.SIGTERM)
         assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
-        assert position(folder)["step"] == step
-        assert position(folder)["to_validate"] == (step % 7 == 0 and message != "testing")
+        assert checkpoint(folder)["position"]["step"] == step
+        assert checkpoint(folder)["position"]["to_validate"] == (step % 7 == 0 and message != "testing")
         assert told(train(cell, folder)) == told(whole)
         assert_same(undisturbed, folder)
 
@@ -156,7 +152,7 @@ def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monk
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(torch, "save", interrupted)
         train(cell, folder, stop_at(4, "training", kill(signal.SIGINT)))
-    assert next(saves) == 2 and position(folder)["step"] == 4
+    assert next(saves) == 2 and checkpoint(folder)["position"]["step"] == 4
     assert {path.name for path in folder.iterdir()} == {"last.ckpt", "metrics.csv"}
     train(cell, folder)
     assert_same(undisturbed, folder)
@@ -175,7 +171,7 @@ def test_a_second_interrupt_before_the_save_does_not_wait_for_it(
 
     with pytest.raises(KeyboardInterrupt):
         train(tiny(trainer__checkpoint_every=3), tmp_path, stop_at(5, "training", twice))
-    assert position(tmp_path)["step"] == 3
+    assert checkpoint(tmp_path)["position"]["step"] == 3
 
 
 @pytest.mark.parametrize(("seconds", "step"), [(1e-9, 4), (1e9, 0)])
@@ -183,7 +179,7 @@ def test_a_checkpoint_is_due_by_time_too(tmp_path: Path, seconds: float, step: i
     cell = tiny(trainer__checkpoint_every=100, trainer__checkpoint_seconds=seconds)
     cut_off(cell, tmp_path)
     assert (tmp_path / "last.ckpt").exists() == (step > 0)
-    assert not step or position(tmp_path)["step"] == step
+    assert not step or checkpoint(tmp_path)["position"]["step"] == step
 
 
 def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path: Path):
