@@ -3,17 +3,17 @@
 The long filter is written by a two-layer network of the time, as zoology's code has it.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal, silu
+from tests.definitions.hyena import single, time_features
 from zoo.mixers.base_conv import BaseConv
 from zoo.mixers.long_filter import LongFilter
 
 
 def definition(mixer: BaseConv, x: Tensor) -> Tensor:
-    act = (lambda u: u / (1 + torch.exp(-u))) if mixer.silu else (lambda u: u)
+    act = silu if mixer.silu else (lambda u: u)
     projected = torch.einsum("btd,ed->bte", x, mixer.in_proj.weight) + mixer.in_proj.bias
     if mixer.out_proj is None:
         return act(convolved(mixer.conv, x)) * act(projected) + x
@@ -24,27 +24,16 @@ def definition(mixer: BaseConv, x: Tensor) -> Tensor:
 
 def convolved(conv, u: Tensor) -> Tensor:
     """y_t = sum over the taps r that have an input: k_r u_{t-r}, and the skip or the bias."""
-    long = isinstance(conv, LongFilter)
-    taps = (conv.taps.T if conv.network is None else implicit(conv)) if long else conv.weight
-    rows = []
-    for t in range(u.shape[1]):
-        reach = min(t + 1, len(taps))
-        row = sum(taps[r] * u[:, t - r] for r in range(reach))
-        rows.append(row + conv.skip * u[:, t] if long else row + conv.bias)
-    return torch.stack(rows, dim=1)
+    if not isinstance(conv, LongFilter):
+        return causal(conv.weight, u, conv.bias)
+    return causal(conv.taps.T if conv.network is None else implicit(conv), u) + conv.skip * u
 
 
 def implicit(conv: LongFilter) -> Tensor:
     """[max_len C]: W2 relu(W1 z + b1) + b2, z = the time, its cosines and its negative sines."""
-    net, length = conv.network, conv.max_len
-    num_bands = (net.inner.weight.shape[1] - 1) // 2
-    step = (num_bands - 1 - 1e-4) / (num_bands - 1)
-    bands = [1e-4 + step * i for i in range(num_bands)]
-    rows = []
-    for t in range(min(length, 200)):  # no test is longer
-        angles = [2 * math.pi * band * t / length for band in bands]
-        z = [t / (length - 1), *(math.cos(a) for a in angles), *(-math.sin(a) for a in angles)]
-        z = torch.tensor(z, dtype=torch.float32).to(conv.skip.dtype)  # constants of a mixer are float32
+    net, rows = conv.network, []
+    for t in range(min(conv.max_len, 200)):  # no test is longer
+        z = single(time_features(t, conv.max_len, net.inner.weight.shape[1]))
         hidden = (net.inner.weight @ z + net.inner.bias).clamp(min=0)
         rows.append(net.outer.weight @ hidden + net.outer.bias)
     return torch.stack(rows)

@@ -10,13 +10,20 @@ PACKAGE_TOLERANCE = 1e-5  # it works in float32
 
 
 def convolved(weight: Tensor, taps: Tensor, x: Tensor) -> Tensor:
-    """SiLU of the causal convolution of x W^T, whose tap r acts on the input r steps back: [B T C]."""
-    u = x @ weight.T
-    mixed = torch.zeros_like(u)
-    for r in range(len(taps)):
-        back = torch.cat([torch.zeros_like(u[:, :r]), u], dim=1)[:, : u.shape[1]]
-        mixed = mixed + taps[r] * back
-    return mixed * torch.sigmoid(mixed)
+    """SiLU of the causal convolution of x W^T: [B T C]."""
+    return silu(causal(taps, x @ weight.T))
+
+
+def causal(taps: Tensor, u: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The convolution of u [B T C] and its bias: tap r acts on the input r steps back."""
+    mixed = torch.zeros_like(u) if bias is None else bias.expand_as(u)
+    for r in range(min(len(taps), u.shape[1])):
+        mixed = mixed + taps[r] * torch.cat([torch.zeros_like(u[:, :r]), u], dim=1)[:, : u.shape[1]]
+    return mixed
+
+
+def silu(x: Tensor) -> Tensor:
+    return x / (1 + torch.exp(-x))
 
 
 def norm_1(z: Tensor) -> Tensor:

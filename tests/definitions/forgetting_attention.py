@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from tests.definitions.attention import heads, positioned, project, turned
+from tests.definitions.attention import positioned, project
 from zoo.mixers.forgetting_attention import ForgettingAttention
 
 PACKAGE = "fla-core: fla.ops.forgetting_attn.naive.naive_forgetting_attn"
@@ -32,9 +32,6 @@ def definition(mixer: ForgettingAttention, x: Tensor) -> Tensor:
 def package(mixer: ForgettingAttention, x: Tensor) -> Tensor:
     from fla.ops.forgetting_attn.naive import naive_forgetting_attn
 
-    q, k, v = heads(mixer.qkv, x)
-    if mixer.qkv.position == "rope":
-        q, k = ([turned(part, mixer.qkv.rope_base) for part in parts] for parts in (q, k))
-    log_gates = torch.nn.functional.logsigmoid(project(mixer.gate, x))
-    y = naive_forgetting_attn(*(torch.stack(part, dim=2) for part in (q, k, v)), log_gates)
+    parts = (torch.stack(part, dim=2) for part in positioned(mixer.qkv, x))
+    y = naive_forgetting_attn(*parts, torch.nn.functional.logsigmoid(project(mixer.gate, x)))
     return project(mixer.out_proj, y.flatten(2).to(x.dtype))

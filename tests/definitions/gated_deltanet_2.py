@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from tests.definitions import kimi_delta_attention as kda
-from tests.definitions.deltanet import convolved, norm_1
 from zoo.mixers.gated_deltanet_2 import GatedDeltaNet2
 
 PACKAGE = "fla-core: fla.ops.gdn2.naive.naive_recurrent_gdn2"
@@ -13,12 +12,10 @@ PACKAGE_TOLERANCE = 1e-4  # it works in float32
 
 def inputs(m: GatedDeltaNet2, x: Tensor) -> tuple[Tensor, ...]:
     """q, k, v, log alpha, erase, write: [B T H C]."""
-    mixed = convolved(m.qkv.proj.weight, m.qkv.conv.weight, x)
-    q, k, v = mixed.reshape(*x.shape[:2], 3, m.num_heads, -1).unbind(2)
-    raw = x @ m.decay_down.weight.T @ m.decay_up.weight.T + m.dt_bias
-    log_alpha = -torch.exp(m.A_log)[:, None] * torch.log1p(torch.exp(raw)).reshape(q.shape)
-    erase, write = torch.sigmoid(x @ m.beta.weight.T).reshape(*x.shape[:2], 2, m.num_heads, -1).unbind(2)
-    return norm_1(q), norm_1(k), v, log_alpha, m.most * erase, write
+    q, k, v, raw, gates = kda.inputs(m, x)
+    log_alpha = -torch.exp(m.A_log)[:, None] * torch.log1p(torch.exp(raw))
+    erase, write = gates.reshape(*x.shape[:2], 2, m.num_heads, -1).unbind(2)
+    return q, k, v, log_alpha, m.most * erase, write
 
 
 def definition(m: GatedDeltaNet2, x: Tensor) -> Tensor:

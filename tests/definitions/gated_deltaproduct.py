@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from tests.definitions.deltanet import convolved, norm_1, rms
+from tests.definitions.deltanet import convolved, norm_1
+from tests.definitions.gated_deltanet import output
 from zoo.mixers.gated_deltaproduct import GatedDeltaProduct
 
 PACKAGE = "fla-core: fla.ops.gated_delta_product.naive.naive_recurrent_gated_delta_product"
@@ -21,12 +22,6 @@ def inputs(m: GatedDeltaProduct, x: Tensor) -> tuple[Tensor, ...]:
         step = torch.log1p(torch.exp(x @ m.forget.proj.weight.T + m.forget.dt_bias))
         log_alpha = -torch.exp(m.forget.A_log) * step
     return norm_1(q.unflatten(-1, (m.num_heads, -1))), norm_1(k), v, beta, log_alpha
-
-
-def output(m: GatedDeltaProduct, y: Tensor, x: Tensor) -> Tensor:
-    """From the heads' answers [B T H V] to [B T D]."""
-    z = x @ m.output.gate.weight.T
-    return (rms(y, m.output.norm).flatten(2) * z * torch.sigmoid(z)) @ m.output.proj.weight.T
 
 
 def definition(m: GatedDeltaProduct, x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import rms, silu
 from zoo.mixers.gated_slot_attention import GatedSlotAttention
 
 PACKAGE = "fla-core: fla.ops.gsa.naive.naive_recurrent_gsa"
@@ -36,10 +37,4 @@ def around(m: GatedSlotAttention, x: Tensor, attend) -> Tensor:
     q, k, v = silu(x @ m.qkv.weight.T).chunk(3, dim=-1)
     a = torch.sigmoid(x @ m.keep.weight.T) ** (1 / m.temperature)
     y = attend(*(part.reshape(*x.shape[:2], m.num_heads, -1) for part in (q, k, v, a)))
-    y = silu(y.flatten(2))
-    y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5) * m.norm.weight
-    return y @ m.out_proj.weight.T
-
-
-def silu(x: Tensor) -> Tensor:
-    return x / (1 + torch.exp(-x))
+    return rms(silu(y.flatten(2)), m.norm) @ m.out_proj.weight.T

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import rms, silu
 from zoo.mixers.gla import GatedLinearAttention
 
 PACKAGE = "fla-core: fla.ops.gla.naive.naive_recurrent_gla"
@@ -33,6 +34,4 @@ def around(m: GatedLinearAttention, x: Tensor, attend) -> Tensor:
     a = torch.sigmoid(low @ m.decay_out.weight.T + m.decay_out.bias) ** (1 / m.temperature)
     parts = (x @ m.q.weight.T, x @ m.k.weight.T, x @ m.v.weight.T, a)
     y = attend(*(part.reshape(*x.shape[:2], m.num_heads, -1) for part in parts))
-    y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5) * m.norm.weight
-    gate = x @ m.gate.weight.T
-    return (y.flatten(2) * gate * torch.sigmoid(gate)) @ m.out_proj.weight.T
+    return (rms(y, m.norm).flatten(2) * silu(x @ m.gate.weight.T)) @ m.out_proj.weight.T

@@ -6,7 +6,7 @@ The diagonal one is S4D under the bilinear rule (arXiv 2206.11893).
 import torch
 from torch import Tensor
 
-from zoo.mixers.diagonal_ssm import DiagonalSSM
+from tests.definitions.s4d import scanned
 from zoo.mixers.h3 import H3
 
 
@@ -20,7 +20,7 @@ def definition(mixer: H3, x: Tensor) -> Tensor:
     for i in range(p):  # channel i of head h is i * heads + h
         for j in range(p):
             left, right = slice(i * heads, (i + 1) * heads), slice(j * heads, (j + 1) * heads)
-            kept = diagonal(mixer.keep, k[..., left] * v[..., right])
+            kept = scanned(mixer.keep, k[..., left] * v[..., right])
             columns[j] = columns[j] + q[..., left] * kept
     y = torch.cat(columns[:p], dim=-1)
     return torch.einsum("btd,ed->bte", y, mixer.out_proj.weight) + mixer.out_proj.bias
@@ -33,17 +33,4 @@ def shifted(mixer: H3, k: Tensor) -> Tensor:
     for k_t in k.unbind(1):
         x = torch.cat([torch.zeros_like(x[..., :1]), x[..., :-1]], dim=-1) + s.B * k_t[..., None]
         ys.append((s.C * x).sum(-1) + s.D * k_t)
-    return torch.stack(ys, dim=1)
-
-
-def diagonal(s: DiagonalSSM, u: Tensor) -> Tensor:
-    """[B T H], a state space each: x <- (1 + dt A / 2) / (1 - dt A / 2) x + dt / (1 - dt A / 2) u_t."""
-    A = torch.complex(-torch.exp(s.A_log_real), s.A_imag)
-    half = torch.exp(s.log_dt)[:, None] / 2 * A
-    C = torch.complex(s.C[..., 0], s.C[..., 1])
-    x, ys = torch.zeros(*u[:, 0].shape, A.shape[1], dtype=A.dtype), []
-    for u_t in u.unbind(1):
-        drive = torch.exp(s.log_dt)[:, None] / (1 - half)
-        x = (1 + half) / (1 - half) * x + drive * u_t[..., None]
-        ys.append(2 * (C * x).real.sum(-1) + s.D * u_t)
     return torch.stack(ys, dim=1)

@@ -5,28 +5,20 @@ import math
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal
 from zoo.mixers.hyena import Hyena
 
 
 def definition(mixer: Hyena, x: Tensor) -> Tensor:
     size = mixer.d_model
     u = torch.einsum("btd,ed->bte", x, mixer.in_proj.weight) + mixer.in_proj.bias
-    u = past_sum(mixer.conv.weight, u) + mixer.conv.bias
+    u = causal(mixer.conv.weight, u, mixer.conv.bias)
     gates, v = u[..., : mixer.order * size].split(size, dim=-1), u[..., mixer.order * size :]
     k = filters(mixer, x.shape[1])
     z = gates[0] * v
     for m, gate in enumerate(gates[1:]):
-        z = gate * (past_sum(k[:, m * size : (m + 1) * size], z) + mixer.skip[m] * z)
+        z = gate * (causal(k[:, m * size : (m + 1) * size], z) + mixer.skip[m] * z)
     return torch.einsum("btd,ed->bte", z, mixer.out_proj.weight) + mixer.out_proj.bias
-
-
-def past_sum(k: Tensor, u: Tensor) -> Tensor:
-    """y_t = sum over r of k_r u_{t-r}, channel by channel; k [taps C]."""
-    rows = []
-    for t in range(u.shape[1]):
-        taps = k[: t + 1]
-        rows.append((taps.flip(0) * u[:, t + 1 - len(taps) : t + 1]).sum(1))
-    return torch.stack(rows, dim=1)
 
 
 def filters(mixer: Hyena, length: int) -> Tensor:

@@ -4,16 +4,15 @@ import torch
 from torch import Tensor
 
 from tests.definitions.attention import turned
+from tests.definitions.deltanet import norm_1, rms, silu
 from zoo.mixers.lact import LaCT
 
 
 def definition(m: LaCT, x: Tensor) -> Tensor:
     q, k, v = (x @ m.qkv.weight.T).chunk(3, dim=-1)
-    q, k = rms(q, m.norms[0].weight), rms(k, m.norms[1].weight)
+    q, k = rms(q, m.norms[0]), rms(k, m.norms[1])
     fast_q, fast_k = (heads(m, each * m.slope[i] + m.shift[i]) for i, each in enumerate((q, k)))
-    fast_q, fast_k = (
-        z / torch.sqrt((z * z).sum(-1, keepdim=True) + 1e-6) for z in map(silu, (fast_q, fast_k))
-    )
+    fast_q, fast_k = norm_1(silu(fast_q)), norm_1(silu(fast_k))
     q, k = heads(m, q), heads(m, k)
     if m.position == "rope":
         q, k, fast_q, fast_k = (
@@ -27,7 +26,7 @@ def definition(m: LaCT, x: Tensor) -> Tensor:
         weights = torch.softmax((q[:, t, None] * k[:, view]).sum(-1) / m.head_dim**0.5, dim=1)
         y = (weights[..., None] * v[:, view]).sum(1)
         scale = silu(x[:, t] @ m.scale.weight.T + m.scale.bias)[..., None]
-        ys.append(y + scale * rms(f(W, fast_q[:, t]), m.norm.weight))
+        ys.append(y + scale * rms(f(W, fast_q[:, t]), m.norm))
         chunk.append(t)
         if len(chunk) == m.chunk_size:
             W, last = updated(m, x, W, last, [(fast_k[:, s], silu(v[:, s]), rates[:, s], s) for s in chunk])
@@ -60,11 +59,3 @@ def f(W: list[Tensor], x: Tensor) -> Tensor:
 
 def heads(m: LaCT, x: Tensor) -> Tensor:
     return x.reshape(*x.shape[:2], m.num_heads, -1)
-
-
-def silu(x: Tensor) -> Tensor:
-    return x * torch.sigmoid(x)
-
-
-def rms(x: Tensor, weight: Tensor) -> Tensor:
-    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) * weight

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from tests.definitions import gated_deltanet
+from tests.definitions.log_linear_mamba2 import pieces
 from zoo.mixers.log_linear_gated_deltanet import LogLinearGatedDeltaNet
 
 
@@ -16,19 +17,8 @@ def definition(m: LogLinearGatedDeltaNet, x: Tensor) -> Tensor:
         key, b = k[:, t, :, :, None], beta[:, t, :, None, None]
         step = torch.exp(log_alpha[:, t, :, None, None]) * (torch.eye(m.head_dim).double() - b * key @ key.mT)
         writes = torch.cat([step[:, None] @ writes, (b * key @ v[:, t, :, None, :])[:, None]], dim=1)
-        scale = torch.stack([scales[:, t, :, level(t, j)] for j in range(t + 1)], dim=1)
+        level = {j: level for level, start, stop in pieces(t) for j in range(start, stop)}
+        scale = torch.stack([scales[:, t, :, level[j]] for j in range(t + 1)], dim=1)
         S = (scale[..., None, None] * writes).sum(1)
         ys.append(torch.einsum("bhkv,bhk->bhv", S, q[:, t]) / m.head_dim**0.5)
     return gated_deltanet.output(m, torch.stack(ys, dim=1), x)
-
-
-def level(t: int, j: int) -> int:
-    """0 for the token itself; else one more than the power of two of the piece of [0, t) that holds j."""
-    end, power = 0, t.bit_length() - 1
-    while j < t:
-        if t >> power & 1:
-            end += 1 << power
-            if j < end:
-                return power + 1
-        power -= 1
-    return 0

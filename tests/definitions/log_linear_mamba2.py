@@ -2,35 +2,25 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
+from tests.definitions.deltanet import causal, rms, silu
 from zoo.mixers.log_linear_mamba2 import LogLinearMamba2
 
 PACKAGE = "fla-core: fla.ops.log_linear_attn.naive.naive_log_linear_attn"
-
-
-def softplus(x: Tensor) -> Tensor:
-    return torch.log1p(torch.exp(-x.abs())) + torch.relu(x)
-
-
-def silu(x: Tensor) -> Tensor:
-    return x * torch.sigmoid(x)
 
 
 def inputs(m: LogLinearMamba2, x: Tensor) -> tuple[Tensor, ...]:
     """The gate [B T E], C and B [B T N], x [B T H P], dt [B T H], scales [B T H L]."""
     E, N, H = m.d_inner, m.d_state, m.num_heads
     z, u, dt, levels = (x @ m.in_proj.weight.T).tensor_split([E, 2 * E + 2 * N, 2 * E + 2 * N + H], dim=-1)
-    mixed = m.conv.bias + torch.zeros_like(u)
-    for r in range(m.kernel_size):
-        mixed = mixed + m.conv.weight[r] * torch.cat([torch.zeros_like(u[:, :r]), u], dim=1)[:, : u.shape[1]]
-    v, B, C = silu(mixed).tensor_split([E, E + N], dim=-1)
+    v, B, C = silu(causal(m.conv.weight, u, m.conv.bias)).tensor_split([E, E + N], dim=-1)
     scales = softplus(m.level_weight * levels.unflatten(-1, (H, -1)))
     return z, C, B, v.unflatten(-1, (H, -1)), softplus(dt + m.dt_bias), scales
 
 
 def output(m: LogLinearMamba2, y: Tensor, v: Tensor, z: Tensor) -> Tensor:
-    y = (y + m.D[:, None] * v).flatten(2) * silu(z)
-    return y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5) * m.norm.weight @ m.out_proj.weight.T
+    return rms((y + m.D[:, None] * v).flatten(2) * silu(z), m.norm) @ m.out_proj.weight.T
 
 
 def pieces(t: int) -> list[tuple[int, int, int]]:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import silu
 from zoo.mixers.mamba import Mamba
 
 
@@ -24,7 +25,3 @@ def one(m: Mamba, x: Tensor) -> Tensor:
         h = torch.exp(dt[:, None] * A) * h + torch.outer(dt * s, B)
         ys.append(m.out_proj.weight @ ((h @ C + m.D * s) * silu(z[t])))
     return torch.stack(ys)
-
-
-def silu(x: Tensor) -> Tensor:
-    return x / (1 + torch.exp(-x))

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal, silu
 from zoo.mixers.mamba2 import Mamba2
 
 PACKAGE = "fla-core: fla.ops.simple_gla.naive.naive_recurrent_simple_gla (the recurrence)"
@@ -35,12 +36,7 @@ def recurrence(x: Tensor, B: Tensor, C: Tensor, dt: Tensor, A: Tensor) -> Tensor
 def around(m: Mamba2, x: Tensor, scan) -> Tensor:
     inner, maps = m.d_inner, m.num_groups * m.d_state
     z, u, dt = (x @ m.in_proj.weight.T).split([inner, inner + 2 * maps, m.num_heads], dim=-1)
-    taps, mixed = m.conv.weight, m.conv.bias + torch.zeros_like(u)
-    for r in range(min(len(taps), x.shape[1])):
-        late = torch.zeros_like(u)
-        late[:, r:] = u[:, : u.shape[1] - r]
-        mixed = mixed + taps[r] * late
-    xs, B, C = silu(mixed).split([inner, maps, maps], dim=-1)
+    xs, B, C = silu(causal(m.conv.weight, u, m.conv.bias)).split([inner, maps, maps], dim=-1)
     xs = xs.reshape(*x.shape[:2], m.num_heads, m.head_dim)
     group = torch.arange(m.num_heads) // (m.num_heads // m.num_groups)  # of each head
     B, C = (s.reshape(*x.shape[:2], m.num_groups, m.d_state)[:, :, group] for s in (B, C))
@@ -49,7 +45,3 @@ def around(m: Mamba2, x: Tensor, scan) -> Tensor:
     y = (y.flatten(2) * silu(z)).reshape(*x.shape[:2], m.num_groups, -1)
     y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5)
     return (y.flatten(2) * m.norm_weight) @ m.out_proj.weight.T
-
-
-def silu(x: Tensor) -> Tensor:
-    return x / (1 + torch.exp(-x))

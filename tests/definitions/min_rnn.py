@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.rg_lru import recurrence
 from zoo.mixers.min_rnn import MinRNN
 
 
@@ -14,8 +15,4 @@ def definition(m: MinRNN, x: Tensor) -> Tensor:
     if m.cell == "lstm":
         f = torch.sigmoid(parts[2])
         f, i = f / (f + i), i / (f + i)
-    h, ys = 0, []
-    for t in range(x.shape[1]):
-        h = f[:, t] * h + i[:, t] * wanted[:, t]
-        ys.append(h)
-    return torch.stack(ys, dim=1) @ m.out_proj.weight.T
+    return recurrence(f, i * wanted) @ m.out_proj.weight.T

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal, silu
 from zoo.mixers.mlstm import MLSTM
 
 
@@ -12,12 +13,7 @@ def definition(m: MLSTM, x: Tensor) -> Tensor:
 
 def around(m: MLSTM, x: Tensor, memory) -> Tensor:
     u, z = (x @ m.in_proj.weight.T).chunk(2, dim=-1)
-    mixed = m.conv.bias + torch.zeros_like(u)
-    for r in range(min(len(m.conv.weight), x.shape[1])):
-        late = torch.zeros_like(u)
-        late[:, r:] = u[:, : u.shape[1] - r]
-        mixed = mixed + m.conv.weight[r] * late
-    mixed = silu(mixed)
+    mixed = silu(causal(m.conv.weight, u, m.conv.bias))
     q, k, v = (blockwise(m.qkv[p], s) for p, s in enumerate((mixed, mixed, u)))
     i, f = (torch.cat([q, k, v], dim=-1) @ m.gates.weight.T + m.gates.bias).chunk(2, dim=-1)
     heads = (s.reshape(*x.shape[:2], m.num_heads, -1) for s in (q, k, v))
@@ -43,7 +39,3 @@ def memory(q: Tensor, k: Tensor, v: Tensor, i: Tensor, f: Tensor) -> Tensor:
 def blockwise(blocks: Tensor, x: Tensor) -> Tensor:
     size = blocks.shape[1]
     return torch.cat([x[..., g * size : (g + 1) * size] @ block for g, block in enumerate(blocks)], dim=-1)
-
-
-def silu(x: Tensor) -> Tensor:
-    return x / (1 + torch.exp(-x))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.definitions.attention import heads, project
+from tests.definitions.deltanet import causal, silu
 from zoo.mixers.path_attention import PathAttention
 
 PACKAGE = "fla-core: fla.ops.path_attn.naive.naive_path_attn"
@@ -39,10 +40,7 @@ def definition(mixer: PathAttention, x: Tensor) -> Tensor:
 
 def reflections(mixer: PathAttention, x: Tensor) -> tuple[list[Tensor], Tensor]:
     """w of each key head [B T C], of unit length, and beta [B T G]."""
-    u, taps = project(mixer.w_proj, x), mixer.conv.weight
-    mixed = [sum(taps[r] * u[:, t - r] for r in range(min(t + 1, len(taps)))) for t in range(x.shape[1])]
-    w = torch.stack(mixed, dim=1)
-    w = w / (1 + torch.exp(-w))
+    w = silu(causal(mixer.conv.weight, project(mixer.w_proj, x)))
     ws = [part / part.square().sum(-1, keepdim=True).sqrt() for part in w.split(mixer.qkv.head_dim, dim=-1)]
     return ws, 2 / (1 + torch.exp(-project(mixer.beta_proj, x)))
 

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from tests.definitions.deltanet import rms
-from tests.definitions.gated_slot_attention import silu
+from tests.definitions.deltanet import rms, silu
 from zoo.mixers.raven import Raven
 
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.attention import turned
 from zoo.mixers.retnet import RetNet
 
 PACKAGE = "fla-core: fla.ops.retention.naive.naive_retention"
@@ -34,16 +35,8 @@ def around(m: RetNet, x: Tensor, retention) -> Tensor:
     q, k, v = (
         (x @ p.weight.T).reshape(*x.shape[:2], m.num_heads, -1).transpose(1, 2) for p in (m.q, m.k, m.v)
     )
-    y = retention(turned(m, q), turned(m, k), v)
+    q, k = (torch.stack([turned(row, m.rope_base) for row in part]) for part in (q, k))
+    y = retention(q, k, v)
     y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5)
     gate = x @ m.gate.weight.T
     return (y.transpose(1, 2).flatten(2) * gate * torch.sigmoid(gate)) @ m.out_proj.weight.T
-
-
-def turned(m: RetNet, x: Tensor) -> Tensor:
-    """Channels i and i + C/2 as a complex number, turned by t base^(-2i/C)."""
-    half = m.feature_dim // 2
-    rate = m.rope_base ** (-torch.arange(half, dtype=x.dtype) / half)
-    angle = torch.arange(x.shape[2], dtype=x.dtype)[:, None] * rate
-    z = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angle), angle)
-    return torch.cat([z.real, z.imag], dim=-1)

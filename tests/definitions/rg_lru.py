@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal
 from zoo.mixers.rg_lru import RGLRU
 
 PACKAGE = "fla-core: fla.ops.hgrn.naive.naive_recurrent_hgrn (the recurrence)"
@@ -32,11 +33,7 @@ def recurrence(a: Tensor, b: Tensor) -> Tensor:
 
 def around(m: RGLRU, x: Tensor, recur) -> Tensor:
     u, z = (x @ m.in_proj.weight.T + m.in_proj.bias).chunk(2, dim=-1)
-    mixed = m.conv.bias + torch.zeros_like(u)
-    for r in range(min(len(m.conv.weight), x.shape[1])):
-        late = torch.zeros_like(u)
-        late[:, r:] = u[:, : u.shape[1] - r]
-        mixed = mixed + m.conv.weight[r] * late
+    mixed = causal(m.conv.weight, u, m.conv.bias)
     width = m.d_inner // m.num_heads
     recurrence_gate, input_gate = [], []
     for h in range(m.num_heads):

@@ -3,17 +3,13 @@
 import torch
 from torch import Tensor
 
-from tests.definitions.deltanet import rms
-from tests.definitions.gated_slot_attention import silu
+from tests.definitions.deltanet import causal, rms, silu
 from zoo.mixers.rodimus import Rodimus
 
 
 def definition(m: Rodimus, x: Tensor) -> Tensor:
     u, gate = (x @ m.in_proj.weight.T).chunk(2, dim=-1)
-    mixed = m.conv.bias.expand_as(u)
-    for r in range(m.conv.kernel_size):
-        mixed = mixed + m.conv.weight[r] * torch.cat([torch.zeros_like(u[:, :r]), u], dim=1)[:, : u.shape[1]]
-    c = silu(mixed)
+    c = silu(causal(m.conv.weight, u, m.conv.bias))
     q, k = (c @ m.qk.weight.T).chunk(2, dim=-1)
     g, tau = (c @ m.gates.weight.T + m.gates.bias).chunk(2, dim=-1)
     g, tau = torch.log1p(torch.exp(g)), torch.sigmoid(tau)

@@ -20,12 +20,8 @@ def package(m: RWKV6, x: Tensor) -> Tensor:
 
 def inputs(m: RWKV6, x: Tensor) -> tuple[Tensor, ...]:
     before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
-    z = lerp(x, before, m.shift.first_share)
+    z = torch.lerp(x, before, m.shift.first_share)
     low = torch.tanh(z @ m.shift.down).reshape(*x.shape[:2], 5, -1)
     shares = m.shift.share + torch.einsum("btjr,jrd->btjd", low, m.shift.up)
-    x_w, *mixed = (lerp(x, before, share) for share in shares.unbind(2))
+    x_w, *mixed = (torch.lerp(x, before, share) for share in shares.unbind(2))
     return *mixed, torch.exp(-torch.exp(m.decay.base + torch.tanh(x_w @ m.decay.down) @ m.decay.up))
-
-
-def lerp(x: Tensor, before: Tensor, share: Tensor) -> Tensor:
-    return (1 - share) * x + share * before

@@ -22,7 +22,7 @@ def with_value(m: RWKV7, x: Tensor, v_0: Tensor | None) -> tuple[Tensor, Tensor]
 
 def recurrence(r: Tensor, w: Tensor, k: Tensor, v: Tensor, kappa: Tensor, a: Tensor) -> Tensor:
     """All [B T H C].  The paper's wkv has values in rows and keys in columns."""
-    wkv, ys = x_zeros(v, k), []
+    wkv, ys = 0 * outer(v[:, 0], k[:, 0]), []
     for t in range(r.shape[1]):
         transition = torch.diag_embed(w[:, t]) - outer(kappa[:, t], a[:, t] * kappa[:, t])
         wkv = wkv @ transition + outer(v[:, t], k[:, t])
@@ -45,12 +45,12 @@ def output(m: RWKV7, x: Tensor, wkv, v_0: Tensor | None) -> tuple[Tensor, Tensor
     before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
     x_r, x_w, x_k, x_v, x_a, x_g = (x + (before - x) * share for share in m.shift.share)
     r, k, own = (x @ m.weight.T for x, m in ((x_r, m.receptance), (x_k, m.key), (x_v, m.value)))
-    a = sigmoid(m.rate.base + x_a @ m.rate.down @ m.rate.up)
-    w = torch.exp(-math.exp(-0.5) * sigmoid(m.decay.base + torch.tanh(x_w @ m.decay.down) @ m.decay.up))
-    g = sigmoid(x_g @ m.gate.down) @ m.gate.up
+    a = torch.sigmoid(m.rate.base + x_a @ m.rate.down @ m.rate.up)
+    w = torch.exp(-math.exp(-0.5) * torch.sigmoid(m.decay.base + torch.tanh(x_w @ m.decay.down) @ m.decay.up))
+    g = torch.sigmoid(x_g @ m.gate.down) @ m.gate.up
     v = own
     if m.share is not None and v_0 is not None:
-        share = sigmoid(m.share.base + x_v @ m.share.down @ m.share.up)
+        share = torch.sigmoid(m.share.base + x_v @ m.share.down @ m.share.up)
         v = (1 - share) * own + share * v_0
     kappa, k = k * m.k_k, k * (1 - m.k_a + a * m.k_a)
     r, w, k, v, kappa, a, r_k = (
@@ -65,13 +65,5 @@ def output(m: RWKV7, x: Tensor, wkv, v_0: Tensor | None) -> tuple[Tensor, Tensor
     return (g * y) @ m.out_proj.weight.T, own
 
 
-def x_zeros(v: Tensor, k: Tensor) -> Tensor:
-    return v.new_zeros(v.shape[0], v.shape[2], v.shape[3], k.shape[3])
-
-
 def outer(a: Tensor, b: Tensor) -> Tensor:
     return a[..., :, None] * b[..., None, :]
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    return 1 / (1 + torch.exp(-x))

@@ -8,11 +8,16 @@ import math
 import torch
 from torch import Tensor
 
+from zoo.mixers.diagonal_ssm import DiagonalSSM
 from zoo.mixers.s4d import S4D
 
 
 def definition(mixer: S4D, x: Tensor) -> Tensor:
-    s = mixer.ssm
+    return gated(mixer.out_proj, scanned(mixer.ssm, x))
+
+
+def scanned(s: DiagonalSSM, x: Tensor) -> Tensor:
+    """Of each channel of [B T D] a state space by itself."""
     A, dt = torch.complex(-torch.exp(s.A_log_real), s.A_imag), torch.exp(s.log_dt)[:, None]
     if s.bilinear:
         decay, drive = (1 + dt * A / 2) / (1 - dt * A / 2), dt / (1 - dt * A / 2)
@@ -24,7 +29,7 @@ def definition(mixer: S4D, x: Tensor) -> Tensor:
     for x_t in x.unbind(1):
         h = decay * h + drive * x_t[..., None]
         ys.append((C * h + (C * h).conj()).real.sum(-1) + s.D * x_t)
-    return gated(mixer.out_proj, torch.stack(ys, dim=1))
+    return torch.stack(ys, dim=1)
 
 
 def gated(linear, u: Tensor) -> Tensor:

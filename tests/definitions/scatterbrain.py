@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tests.definitions.attention import positioned, project
+from tests.definitions.linear_attention import favor
 from zoo.mixers.scatterbrain import ScatterBrain
 
 
@@ -17,15 +18,8 @@ def definition(mixer: ScatterBrain, x: Tensor) -> Tensor:
         for t in range(x.shape[1]):
             start = max(0, t - mixer.window + 1)
             exact = (q[h][:, t, None] * k[h][:, start : t + 1]).sum(-1) / math.sqrt(mixer.qkv.head_dim)
-            estimated = favor(mixer.map.projection.T, q[h][:, t, None], k[h][:, :start])
+            estimated = favor(mixer.map, q[h][:, t, None], k[h][:, :start], t)
             weights = torch.cat([estimated, exact.exp()], dim=1)
             rows.append((weights[..., None] * v[h][:, : t + 1]).sum(1) / weights.sum(1, keepdim=True))
         columns.append(torch.stack(rows, dim=1))
     return project(mixer.out_proj, torch.cat(columns, dim=-1))
-
-
-def favor(rows: Tensor, q: Tensor, k: Tensor) -> Tensor:
-    """The mean over rows w of exp(w q' - q'^2 / 2) exp(w k' - k'^2 / 2), q' = q / C^(1/4)."""
-    q, k = (part / part.shape[-1] ** 0.25 for part in (q, k))
-    lengths = (q.square().sum(-1) + k.square().sum(-1)) / 2
-    return sum(torch.exp(((q + k) * w).sum(-1) - lengths) for w in rows) / len(rows)

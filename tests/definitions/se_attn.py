@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.definitions.attention import heads, positioned, project
+from tests.test_counter_rng import golden, stream_by_hand
 from zoo.mixers.se_attn import SEAttn
 
 
@@ -127,17 +128,4 @@ def summary(mixer: SEAttn, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def drawn(seed: int, one_set: int, chunk: int, block: int) -> int:
     """The 52 leading bits of a hash of all four (Steele, Lea and Flood 2014, with Stafford's mix 13)."""
-    key = 0
-    for step in (seed, one_set):
-        key = mixed((key ^ step) + GOLDEN)
-    return mixed((chunk << 24) * GOLDEN + key + block * GOLDEN) >> 12
-
-
-def mixed(x: int) -> int:
-    x %= 2**64
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
-    return x ^ x >> 31
-
-
-GOLDEN = 0x9E3779B97F4A7C15
+    return golden(stream_by_hand(seed, one_set), chunk, block) >> 12

@@ -3,14 +3,12 @@
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import causal, silu
 from zoo.mixers.slstm import SLSTM
 
 
 def definition(m: SLSTM, x: Tensor) -> Tensor:
-    mixed = m.conv.bias.expand_as(x)
-    for r in range(m.conv.kernel_size):
-        mixed = mixed + m.conv.weight[r] * torch.cat([torch.zeros_like(x[:, :r]), x], dim=1)[:, : x.shape[1]]
-    mixed, P = mixed * torch.sigmoid(mixed), m.head_dim
+    mixed, P = silu(causal(m.conv.weight, x, m.conv.bias)), m.head_dim
     bias = m.bias.reshape(m.num_heads, 4, P)
     heads = []
     for h in range(m.num_heads):

@@ -6,13 +6,14 @@ Yaad's and Moneta's losses are those of arXiv 2504.13173.
 import torch
 from torch import Tensor
 
+from tests.definitions.deltanet import norm_1
 from tests.definitions.gated_deltanet import output
 from zoo.mixers.titans import Titans
 
 
 def definition(m: Titans, x: Tensor) -> Tensor:
     q, k, v = (x @ m.qkv.weight.T).reshape(*x.shape[:2], 3, m.num_heads, -1).unbind(2)
-    q, k = (z / torch.sqrt((z * z).sum(-1, keepdim=True) + 1e-6) for z in (q, k))
+    q, k = norm_1(q), norm_1(k)
     forget, keep, rate = torch.sigmoid(x @ m.rates.weight.T + m.rates.bias).chunk(3, dim=-1)
     M = [w.expand(x.shape[0], *w.shape) for w in m.inner]
     S = [0 * w for w in M]

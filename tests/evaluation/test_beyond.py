@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.command import refusal
+from tests.tasks import made
 from zoo.evaluation.extrapolation import Extrapolation
 from zoo.evaluation.greedy import Greedy, Written, _judged, continued
 from zoo.evaluation.load_distance import LoadDistance
@@ -136,18 +137,13 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
         LoadDistance(loads=None, distances=None, farthest=2, rows=8).table(replace(held, task=ruler))
 
 
-def probe(pairs: int, seq_len: int) -> MQARProbe:
-    entry = [{"seq_len": seq_len, "num_kv_pairs": pairs, "num_examples": 8}]
-    rest = {"train": entry, "valid": entry, "test": entry, "data": "fixed", "order": "sequential"}
-    return MQARProbe(seed=0, vocab_size=64, filler="safe", **rest)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(("pairs", "seq_len"), [(4, 16), (4, 70), (9, 36), (9, 200)])
 def test_a_probe_asks_every_pair_at_its_distance_and_the_blind_see_no_asked_key(
     pairs: int, seq_len: int
 ) -> None:
     examples = torch.arange(300)
-    batch = probe(pairs, seq_len).sample("test", 0, examples)
+    probe = made.task(MQARProbe, made.pairs(seq_len, pairs), vocab_size=64, filler="safe")
+    batch = probe.sample("test", 0, examples)
     distance = batch.groups["distance"].double()
     assert (distance.mean(1) == seq_len - 2 * pairs).all()
     assert (distance - distance.mean(1, keepdim=True)).abs().max() == 2 * (pairs - 1)

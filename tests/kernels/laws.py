@@ -18,6 +18,7 @@ from tests.registry import cases
 from zoo.kernels.choice import TRITON, Refused, kernels, names_with
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, build
+from zoo.mixers.laws import in_parts
 
 FACTOR, FLOOR = 8, 4e-6  # times torch's own error, and of the largest number besides
 
@@ -78,15 +79,7 @@ def through_triton():
 def parts_make_the_whole(case: Case, device: str, length: int, cuts: list[int]) -> None:
     """A sequence in one go, and from the start or a state in parts, the last ones of one token."""
     x = tokens(length)
-    Trial(case, device).near(lambda mixer, x: [mixer(x), *in_parts(mixer, x, cuts)], x)
-
-
-def in_parts(mixer: Mixer, x: Tensor, cuts: list[int]) -> list[Tensor]:
-    parts, state = [], None
-    for lo, hi in zip([0, *cuts], [*cuts, x.shape[1]], strict=True):
-        y, state = mixer.extend(x[:, lo:hi], state)
-        parts.append(y)
-    return parts
+    Trial(case, device).near(lambda m, x: [m(x), *in_parts(m, x, cuts)[0].tensor_split(cuts, dim=1)], x)
 
 
 def gradients_are_those_of_the_definition(case: Case, device: str, length: int) -> None:
@@ -95,8 +88,8 @@ def gradients_are_those_of_the_definition(case: Case, device: str, length: int) 
     def run(mixer: Mixer, x: Tensor) -> list[Tensor]:
         x = x.clone().requires_grad_()
         mixer.zero_grad()
-        head, tail = in_parts(mixer, x, [length // 2])
-        (mixer(x).square().mean() + head.square().mean() + tail.square().mean()).backward()
+        parts, _ = in_parts(mixer, x, [length // 2])
+        (mixer(x).square().mean() + 2 * parts.square().mean()).backward()
         grads = [p.grad for p in (x, *mixer.parameters()) if p.requires_grad]
         assert all(grad is not None for grad in grads)
         return [grad for grad in grads if grad is not None]

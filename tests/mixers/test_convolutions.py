@@ -74,12 +74,6 @@ def test_three_features_are_enough_where_they_are_trained():
         Hyena(d_model=4, max_len=32, emb_dim=1, train_features=True)
 
 
-def test_the_window_falls_where_it_says():
-    mixer = Hyena(d_model=8, max_len=1001, decay=(0.25, 0.5))
-    assert mixer.filter.window[250, -1].item() == pytest.approx(0.01, rel=1e-3)
-    assert mixer.filter.window[500, 0].item() == pytest.approx(0.01, rel=1e-3)
-
-
 def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
     assert built("hyena").max_len >= 1024
 

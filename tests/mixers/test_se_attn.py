@@ -4,22 +4,14 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from tests.definitions.attention import positioned
-from tests.definitions.se_attn import definition, stacked
+from tests.definitions.se_attn import definition
 from tests.mixers.built import tokens
-from tests.mixers.spans import CAUSAL, LENGTH, SELECTIONS, D, each_selection, each_shape, make
+from tests.mixers.spans import CAUSAL, LENGTH, D, each_selection, each_shape, make
 from zoo.kernels.span_retrieval.chunks import drawn_chunks
 from zoo.mixers.se_attn import SEAttn
-
-
-def full_attention(mixer: SEAttn, x: Tensor) -> Tensor:
-    q, k, v = (part.transpose(1, 2) for part in stacked(*positioned(mixer.qkv, x)))
-    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return mixer.out_proj(y.transpose(1, 2).flatten(2))
 
 
 def gradients(mixer: SEAttn, x: Tensor, y: Tensor) -> list[Tensor]:
@@ -40,13 +32,6 @@ def test_chunks_of_several_sizes_follow_the_definition(selection: str):
     chunks = drawn_chunks([4, 8, 12], True, 0, mixer.chunks.passes, LENGTH, x.device)
     assert len(set(chunks.starts.diff().tolist())) > 1
     assert_same_function(mixer, x, y, definition(mixer, x, chunks.starts.tolist()))
-
-
-@each_shape
-@pytest.mark.parametrize("selection", [s for s in SELECTIONS if s != "none"])
-def test_retrieving_every_block_is_full_attention(selection: str, shape: dict[str, Any]):
-    mixer, x = make(selection, top_k=99, **shape), tokens().requires_grad_()
-    assert_same_function(mixer, x, mixer(x), full_attention(mixer, x))
 
 
 @each_selection

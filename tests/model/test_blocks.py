@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from tests.definitions.deltanet import rms
 from tests.independence import off_neutral
 from tests.model.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
@@ -27,16 +28,12 @@ def layer_norm(x: Tensor, norm: nn.Module) -> Tensor:
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
 
 
-def rms_norm(x: Tensor, norm: nn.Module) -> Tensor:
-    return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight
-
-
 @pytest.mark.parametrize(("kind", "last"), [("layer", None), ("rms", None), ("rms", "layer")])
 @pytest.mark.parametrize("mlp", ["none", "gelu", "swiglu"])
 def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, last: str | None, mlp: str):
     model = model_with(PRE_NORM | {"norm": kind, "final_norm": last, "mlp": mlp, "mlp_ratio": 1.5})
-    norm = layer_norm if kind == "layer" else rms_norm
-    final_norm = layer_norm if (last or kind) == "layer" else rms_norm
+    norm = layer_norm if kind == "layer" else rms
+    final_norm = layer_norm if (last or kind) == "layer" else rms
     x = model.embedding[ids(11)]
     for block in model.blocks:
         x = x + block.mixer(norm(x, block.norm))

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.definitions.deltanet import rms
 from tests.independence import off_neutral, statement
 from tests.model.test_blocks import layer_norm
 from tests.registry import composer
@@ -60,8 +61,7 @@ def in_transformer_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
 def in_plain_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
     residual = model.embedding[inputs]
     for block in model.blocks:
-        scale = (residual.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
-        residual = residual + mixed(block.mixer, residual * scale * block.norm.weight)
+        residual = residual + mixed(block.mixer, rms(residual, block.norm))
     return layer_norm(residual, model.final_norm) @ model.embedding.T
 
 

@@ -58,7 +58,7 @@ def assert_same_ends(alone: Left, together: Left, tolerance: float = 1e-8) -> No
     for a, b, i in zip(alone.folders, together.folders, range(len(alone.folders)), strict=True):
         _assert_close(_checkpoint(a), _checkpoint(b), tolerance, f"member {i}")
         _assert_close(_metrics(a), _metrics(b), tolerance, f"metrics of member {i}")
-        _assert_close(_told(alone.outcomes[i]), _told(together.outcomes[i]), tolerance, f"outcome {i}")
+        _assert_close(told(alone.outcomes[i]), told(together.outcomes[i]), tolerance, f"outcome {i}")
 
 
 def _checkpoint(folder: Path) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _metrics(folder: Path) -> list[tuple[Any, ...]]:
         return [(*row[:4], float(row[4])) for row in list(csv.reader(file))[1:]]
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def told(outcome: Outcome) -> dict[str, Any]:
     return {key: value for key, value in outcome.items() if key not in MEASURED}
 
 

@@ -6,6 +6,14 @@ from typing import Any
 from zoo.tasks.base import SPLITS, Batch, Task
 
 
+def lengths(seq_len: int, **more: int) -> dict[str, int]:
+    return {"seq_len": seq_len} | more
+
+
+def pairs(seq_len: int, n: int) -> dict[str, int]:
+    return lengths(seq_len, num_kv_pairs=n)
+
+
 def task(kind: Callable[..., Task], load: dict[str, int], **settings: Any) -> Task:
     segments = {split: [{"num_examples": 10} | load] for split in SPLITS}
     return kind(**{"seed": 0, "data": "fixed", "order": "sequential"} | segments | settings)

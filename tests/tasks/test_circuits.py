@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.tasks import restated
-from tests.tasks.made import task
+from tests.tasks.made import lengths, task
 from zoo.tasks.base import IGNORED, Task
 from zoo.tasks.circuits import CumMajority, Majority, Parity, VocabMajority
 from zoo.tasks.copying import Copy, SelectiveCopy
@@ -30,10 +30,6 @@ def case(
     """golden: crc32 of the first eight rows."""
     name = "-".join([kind.__name__, *map(str, settings.values()), *map(str, load.values())])
     return pytest.param(golden, says, partial(task, kind, load, **settings), id=name)
-
-
-def lengths(seq_len: int, **more: int) -> dict[str, int]:
-    return {"seq_len": seq_len} | more
 
 
 GROUPS = {

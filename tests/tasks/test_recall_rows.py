@@ -9,7 +9,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from tests.tasks import recall_rows
-from tests.tasks.made import says
+from tests.tasks.made import pairs, says
 from zoo.config.paths import CONF
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Task
 
@@ -32,10 +32,6 @@ def asked_of(batch: Batch, row: int) -> recall_rows.Asked:
     ]
     places = zip(batch.positions[row].tolist(), batch.answers[row].tolist(), groups, strict=True)
     return [(position, answer, group) for position, answer, group in places if answer != IGNORED]
-
-
-def pairs(seq_len: int, n: int) -> dict[str, int]:
-    return {"seq_len": seq_len, "num_kv_pairs": n}
 
 
 def writes(seq_len: int, num_kv_pairs: int, overwrites: int) -> dict[str, int]:

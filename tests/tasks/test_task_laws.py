@@ -6,6 +6,7 @@ ZOO_LAWS_OF=my_conf python -m pytest tests/tasks/test_task_laws.py     tests the
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from tests.tasks.laws import mqar
 from zoo.config.paths import CONF
 from zoo.tasks import laws
 from zoo.tasks.__main__ import ENOUGH, broken, build
-from zoo.tasks.base import IGNORED, Batch, Task, joined
+from zoo.tasks.base import IGNORED, Batch, Split, Task, joined
 from zoo.tasks.coverage import coverage
 from zoo.tasks.groups import Number
 
@@ -65,7 +66,14 @@ def test_the_same_bytes_on_a_gpu(name: str):
 
 
 # Planted mistakes: what `sample` makes, changed.
-Change = Callable[[Task, str, int, Tensor, Batch], Batch]
+class Asked(NamedTuple):
+    task: Task
+    split: Split
+    segment: int
+    examples: Tensor
+
+
+Change = Callable[[Asked, Batch], Batch]
 
 
 class Wrong(type(mqar(16, 3))):
@@ -76,48 +84,21 @@ class Wrong(type(mqar(16, 3))):
     def sample(self, split, segment, examples, device="cpu"):  # pyright: ignore
         examples = torch.as_tensor(list(examples) if isinstance(examples, range) else examples)
         batch = super().sample(split, segment, examples, device)
-        return type(self).change(self, split, segment, examples, batch)
+        return type(self).change(Asked(self, split, segment, examples), batch)
 
 
-def _later(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    """The answer is what stands after the query."""
-    after = batch.inputs.gather(1, batch.positions + 1)
-    return batch._replace(answers=after)
-
-
-def _batched(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    return batch._replace(inputs=batch.inputs.index_fill(1, torch.tensor([15]), len(examples)))
-
-
-def _drawn(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
+def _drawn(asked: Asked, batch: Batch) -> Batch:
     torch.rand(1)
     return batch
 
 
-def _shared(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    """Validation and test rows are those of training."""
-    return batch if split == "train" else task.sample("train", segment, examples)
-
-
-def _period(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
+def _period(asked: Asked, batch: Batch) -> Batch:
     """Examples come round again."""
-    return batch if examples.max() < 2**20 else task.sample(split, segment, examples % 2**20 % 7)  # type: ignore
+    task, split, segment, examples = asked
+    return batch if examples.max() < 2**20 else task.sample(split, segment, examples % 2**20 % 7)
 
 
-def _distance(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    return batch._replace(groups={"distance": torch.ones_like(batch.answers)})
-
-
-def _flat(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    """A group without a row for each example, which other laws index by."""
-    return batch._replace(groups={"distance": torch.ones_like(batch.answers[0])})
-
-
-def _silent(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    return batch._replace(answers=batch.answers.where((examples > 0)[:, None], IGNORED))
-
-
-def _known(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
+def _known(asked: Asked, batch: Batch) -> Batch:
     """The answer of the first pair is always the same: easier to guess than is said."""
     value = batch.inputs[:, [1]]
     swap = torch.where(batch.inputs == value, 40, torch.where(batch.inputs == 40, value, batch.inputs))
@@ -125,21 +106,29 @@ def _known(task: Task, split: str, segment: int, examples: Tensor, batch: Batch)
     return batch._replace(inputs=swap, answers=answers)
 
 
-def _range(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
-    return batch._replace(inputs=batch.inputs + 32)
+def changed(part: str, to: Callable[[Asked, Batch], Any]) -> Change:
+    return lambda asked, batch: batch._replace(**{part: to(asked, batch)})
 
 
 PLANTED: dict[Change, str] = {
-    _later: "an oracle is right",
-    _batched: "the same bytes",
+    # the answer is what stands after the query
+    changed("answers", lambda _, b: b.inputs.gather(1, b.positions + 1)): "an oracle is right",
+    # how many rows a batch has is in them
+    changed(
+        "inputs", lambda a, b: b.inputs.index_fill(1, torch.tensor([15]), len(a.examples))
+    ): "the same bytes",
     _drawn: "sampling touches",
-    _shared: "splits and seeds",
+    # validation and test rows are those of training
+    lambda a, b: (
+        b if a.split == "train" else a.task.sample("train", a.segment, a.examples)
+    ): "splits and seeds",
     _period: "examples far away",
-    _distance: "each answer is read",
-    _flat: "shapes and types",
-    _silent: "shapes and types",
+    changed("groups", lambda _, b: {"distance": torch.ones_like(b.answers)}): "each answer is read",
+    # a group without a row for each example, which other laws index by
+    changed("groups", lambda _, b: {"distance": torch.ones_like(b.answers[0])}): "shapes and types",
+    changed("answers", lambda a, b: b.answers.where((a.examples > 0)[:, None], IGNORED)): "shapes and types",
     _known: "guessing scores chance",
-    _range: "ranges",
+    changed("inputs", lambda _, b: b.inputs + 32): "ranges",
 }
 
 
@@ -152,7 +141,7 @@ def made(change: Change) -> Callable[[int], Task]:
     return of
 
 
-@pytest.mark.parametrize("change", PLANTED, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", PLANTED, ids=[*PLANTED.values()])
 def test_a_law_notices_who_breaks_it(change: Change):
     assert any(line.startswith(PLANTED[change]) for line in laws.broken(made(change)))
 
@@ -181,4 +170,4 @@ def test_a_law_notices_what_is_said_wrongly(attribute: str, value: object, words
 
 
 def test_what_is_planted_is_all_that_is_wrong():
-    assert not laws.broken(made(lambda task, split, segment, examples, batch: batch))
+    assert not laws.broken(made(lambda asked, batch: batch))

@@ -24,6 +24,7 @@ from analysis.figures.__main__ import main as figures
 from analysis.report.__main__ import main as report
 from analysis.statistics import __main__
 from tests.analysis import fake
+from tests.analysis.test_commands import EXPECTED
 from tests.command import OURS, ROOT, signals_kept
 from tests.terminal.screen import Screen, here
 from tests.test_interrupts import drop
@@ -40,10 +41,6 @@ SETTINGS = {
 }
 EPOCH = "optim.max_epochs=1 optim.batch_size=8 optim.eval_batch_size=8"
 TINY = ("experiment=smoke", "max_examples=8", "d_model=16")
-EXPECTED = """mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance
-attention,64,,mean,1.0,0.01
-based,64,8,"seq_len=32,num_kv_pairs=4",0.1,0.02
-"""
 
 
 def as_written(main: Callable[[], Any]) -> Callable[[list[str]], Any]:
@@ -91,7 +88,7 @@ DEMO = "experiment=demo mixer=sliding_window max_examples=8 d_model=16 {epoch} r
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     base = tmp_path_factory.mktemp("terminal")
-    (fake.write(base / "fake", seeds=2) / "expected.csv").write_text(EXPECTED)
+    (fake.write(base / "fake", seeds=2) / "expected.csv").write_text(EXPECTED.format(score=0.1))
     return {"ours": base / "ours", "fake": base / "fake"}
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.population.together import MEASURED
+from tests.population.together import fresh, told
 from tests.registry import cases
-from tests.training.tiny import STEPS, scores, tiny
+from tests.training.tiny import STEPS, assert_same, checkpoint, scores, tiny
 from zoo.common import interrupts
 from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
@@ -37,15 +37,6 @@ class Stop(Exception):
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return torch.load(folder / "last.ckpt", weights_only=True)["model"]
-
-
-def fresh(path: Path) -> Path:
-    path.mkdir()
-    return path
 
 
 def stop_at(step: int, message: str, how: Callable[[], None]) -> Callable[[Progress], None]:
@@ -76,12 +67,6 @@ def kill(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
 
-def assert_same_end(cell: Cell, undisturbed: Path, folder: Path) -> None:
-    assert (folder / "metrics.csv").read_bytes() == (undisturbed / "metrics.csv").read_bytes()
-    for name, value in weights(undisturbed).items():
-        assert torch.equal(value, weights(folder)[name]), name
-
-
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_killed_cell_ends_as_if_left_alone(tmp_path: Path, name: str):
     cell, _, undisturbed, _ = left_alone(tmp_path, **SETTINGS[name])
@@ -91,7 +76,7 @@ def test_a_killed_cell_ends_as_if_left_alone(tmp_path: Path, name: str):
         cut_off(cell, folder, step, message)
         outcome = train(cell, folder)
         assert outcome["status"] == "ok" and outcome["steps"] == STEPS
-        assert_same_end(cell, undisturbed, folder)
+        assert_same(undisturbed, folder)
 
 
 DRAWING = [case for case in cases() if any(isinstance(v, list) for v in case.changes.values())]
@@ -104,7 +89,7 @@ def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, cas
     cell, _, undisturbed, folder = left_alone(tmp_path, mixer=case.name, **changes)
     cut_off(cell, folder)
     train(cell, folder)
-    assert_same_end(cell, undisturbed, folder)
+    assert_same(undisturbed, folder)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +101,7 @@ def test_a_cell_stopped_at_every_step_still_gets_there(tmp_path: Path, every: in
         with pytest.raises((Stop, KeyboardInterrupt)):
             train(cell, folder, stop_at(step, "training", how))
     train(cell, folder)
-    assert_same_end(cell, undisturbed, folder)
+    assert_same(undisturbed, folder)
 
 
 def test_a_resumed_cell_does_not_start_again(tmp_path: Path):
@@ -137,14 +122,6 @@ def test_a_finished_cell_only_tests_again(tmp_path: Path):
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
 
-def position(folder: Path) -> dict[str, Any]:
-    return torch.load(folder / "last.ckpt", weights_only=True)["position"]
-
-
-def told(outcome: Outcome) -> dict[str, Any]:
-    return {key: value for key, value in outcome.items() if key not in MEASURED}
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number: int):
     handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
@@ -156,10 +133,10 @@ def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number:
             train(cell, folder, stop_at(step, message, kill(number)))
         assert isinstance(stopped.value, Terminated) == (number == signal.SIGTERM)
         assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
-        assert position(folder)["step"] == step
-        assert position(folder)["to_validate"] == (step % 7 == 0 and message != "testing")
+        assert checkpoint(folder)["position"]["step"] == step
+        assert checkpoint(folder)["position"]["to_validate"] == (step % 7 == 0 and message != "testing")
         assert told(train(cell, folder)) == told(whole)
-        assert_same_end(cell, undisturbed, folder)
+        assert_same(undisturbed, folder)
 
 
 def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -175,10 +152,10 @@ def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monk
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(torch, "save", interrupted)
         train(cell, folder, stop_at(4, "training", kill(signal.SIGINT)))
-    assert next(saves) == 2 and position(folder)["step"] == 4
+    assert next(saves) == 2 and checkpoint(folder)["position"]["step"] == 4
     assert {path.name for path in folder.iterdir()} == {"last.ckpt", "metrics.csv"}
     train(cell, folder)
-    assert_same_end(cell, undisturbed, folder)
+    assert_same(undisturbed, folder)
 
 
 def test_a_second_interrupt_before_the_save_does_not_wait_for_it(
@@ -194,7 +171,7 @@ def test_a_second_interrupt_before_the_save_does_not_wait_for_it(
 
     with pytest.raises(KeyboardInterrupt):
         train(tiny(trainer__checkpoint_every=3), tmp_path, stop_at(5, "training", twice))
-    assert position(tmp_path)["step"] == 3
+    assert checkpoint(tmp_path)["position"]["step"] == 3
 
 
 @pytest.mark.parametrize(("seconds", "step"), [(1e-9, 4), (1e9, 0)])
@@ -202,7 +179,7 @@ def test_a_checkpoint_is_due_by_time_too(tmp_path: Path, seconds: float, step: i
     cell = tiny(trainer__checkpoint_every=100, trainer__checkpoint_seconds=seconds)
     cut_off(cell, tmp_path)
     assert (tmp_path / "last.ckpt").exists() == (step > 0)
-    assert not step or position(tmp_path)["step"] == step
+    assert not step or checkpoint(tmp_path)["position"]["step"] == step
 
 
 def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path: Path):
@@ -211,7 +188,7 @@ def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path:
     seen: list[Progress] = []
     assert told(train(cell, folder, seen.append)) == told(whole)
     assert [at.message for at in seen[:2]] == ["resumed at step 7", "validating"]
-    assert_same_end(cell, undisturbed, folder)
+    assert_same(undisturbed, folder)
 
 
 def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.test_resuming import DRAWING, cut_off, fresh
-from tests.training.tiny import STEPS, Called, checkpoint, same, segment, tiny
+from tests.population.together import fresh
+from tests.training.test_resuming import DRAWING, cut_off
+from tests.training.tiny import STEPS, Called, assert_same, checkpoint, segment, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.mixers.cases import Case
@@ -37,11 +38,6 @@ def eagerly(cell: Cell, folder: Path) -> Outcome:
         outcome = train(cell, fresh(folder))
     assert outcome["step_form"] == "eager"
     return outcome
-
-
-def assert_same(a: Path, b: Path) -> None:
-    assert (a / "metrics.csv").read_bytes() == (b / "metrics.csv").read_bytes()
-    assert same(checkpoint(a), checkpoint(b))
 
 
 SETTINGS: dict[str, dict[str, Any]] = {

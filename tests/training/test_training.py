@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from tests.command import DONE
-from tests.training.test_resuming import fresh
-from tests.training.tiny import STEPS, scores, tiny
+from tests.population.together import fresh
+from tests.training.tiny import STEPS, checkpoint, scores, tiny
 from zoo.config.cell import Cell
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.launch.run_cell import record
@@ -40,16 +40,11 @@ class Trained(NamedTuple):
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """The tiny cell, trained once for all who look at what it leaves."""
     folder, seen = tmp_path_factory.mktemp("usual"), []
-    return Trained(folder, train(tiny(), folder, seen.append), seen, weights_of(folder))
-
-
-def weights_of(folder: Path) -> dict[str, torch.Tensor]:
-    return torch.load(folder / "last.ckpt", weights_only=True)["model"]
+    return Trained(folder, train(tiny(), folder, seen.append), seen, checkpoint(folder)["model"])
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open() as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader((folder / "metrics.csv").read_text().splitlines()))
 
 
 def test_loss_and_gradients_are_those_of_all_logits_and_a_mask():
@@ -212,14 +207,14 @@ def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
 
 
 def near_and_not_the_same(folder: Path, usual: Trained) -> None:
-    mine, theirs = (weights["embedding"] for weights in (weights_of(folder), usual.weights))
+    mine, theirs = (model["embedding"] for model in (checkpoint(folder)["model"], usual.weights))
     assert not torch.equal(mine, theirs) and torch.allclose(mine, theirs, atol=0.02)
 
 
 def test_precision_is_followed(tmp_path: Path, usual: Trained):
     for precision, dtype in (("bf16-mixed", torch.float32), ("64-true", torch.float64)):
         train(tiny(trainer__precision=precision), fresh(tmp_path / precision))
-        assert all(value.dtype == dtype for value in weights_of(tmp_path / precision).values())
+        assert all(value.dtype == dtype for value in checkpoint(tmp_path / precision)["model"].values())
     near_and_not_the_same(tmp_path / "bf16-mixed", usual)
     assert torch.get_default_dtype() == torch.float32
 

@@ -8,8 +8,9 @@ import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
 
+from tests.population.together import fresh
 from tests.registry import composer
-from tests.training.test_resuming import cut_off, fresh
+from tests.training.test_resuming import cut_off
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import load

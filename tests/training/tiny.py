@@ -86,6 +86,11 @@ def checkpoint(folder: Path) -> dict[str, Any]:
     return contents | {"position": position}
 
 
+def assert_same(a: Path, b: Path) -> None:
+    assert (a / "metrics.csv").read_bytes() == (b / "metrics.csv").read_bytes()
+    assert same(checkpoint(a), checkpoint(b))
+
+
 def same(a: Any, b: Any) -> bool:
     """Equal to the last bit and the last type, through dicts and lists."""
     if isinstance(a, dict):

@@ -14,25 +14,15 @@ from zoo.mixers.projections import AttentionHeads
 from zoo.mixers.state import StateSize
 
 
-class Attention(AttentionHeads[State]):
-    """Multi-head attention (Vaswani et al. 2017, arXiv 1706.03762); num_kv_heads < num_heads is grouped-query
-    attention (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv
-    1911.02150).
-
-    position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
-    bias: biases in both projections, as the reference of the MQAR figures has them.
-    dropout: share of the weights that training zeroes (0.1 in that reference).
-    """
+class FullAttention(AttentionHeads[State]):
+    """Softmax attention from each token to itself and all before it; subclasses change `_attend`."""
 
     small_out = True
     alibi = True
 
-    def __init__(self, *, dropout: float, **heads: Any) -> None:
+    def __init__(self, **heads: Any) -> None:
         super().__init__(**heads)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout (={dropout}) must be at least 0 and below 1.")
         self.out_proj = self.last_projection()
-        self.dropout = nn.Dropout(dropout)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend from the new tokens to all so far; keep every key and value."""
@@ -43,9 +33,29 @@ class Attention(AttentionHeads[State]):
 
     def _attend(self, x: Seq, q: Tensor, k: Tensor, v: Tensor) -> Seq:
         """Return the heads' answers side by side."""
-        drop = self.dropout if self.training and self.dropout.p > 0 else None
-        return attention(q, k, v, slopes=self.qkv.slopes, drop=drop).transpose(1, 2).flatten(2)
+        return attention(q, k, v, slopes=self.qkv.slopes).transpose(1, 2).flatten(2)
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of all tokens; the published count takes D for each, whatever G is."""
         return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len, paper=2 * self.d_model * seq_len)
+
+
+class Attention(FullAttention):
+    """Multi-head attention (Vaswani et al. 2017, arXiv 1706.03762); num_kv_heads < num_heads is grouped-query
+    attention (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv
+    1911.02150).
+
+    position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
+    bias: biases in both projections, as the reference of the MQAR figures has them.
+    dropout: share of the weights that training zeroes (0.1 in that reference).
+    """
+
+    def __init__(self, *, dropout: float, **heads: Any) -> None:
+        super().__init__(**heads)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout (={dropout}) must be at least 0 and below 1.")
+        self.dropout = nn.Dropout(dropout)
+
+    def _attend(self, x: Seq, q: Tensor, k: Tensor, v: Tensor) -> Seq:
+        drop = self.dropout if self.training and self.dropout.p > 0 else None
+        return attention(q, k, v, slopes=self.qkv.slopes, drop=drop).transpose(1, 2).flatten(2)

@@ -6,18 +6,19 @@ B batch, T time, S tokens so far, D model width, H heads, C channels of a query 
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from zoo.common.checks import at_least, multiple
 from zoo.kernels.attention import attention
-from zoo.mixers.attention import Attention
+from zoo.mixers.attention import FullAttention
 from zoo.mixers.base import Seq
 from zoo.mixers.undecayed import undecayed
 
 
-class DifferentialAttention(Attention):
+class DifferentialAttention(FullAttention):
     """y = (1 - first) RMSNorm((A_1 - lambda A_2) v), A_1 and A_2 two attentions of C channels, v of 2 C.
 
     lambda = exp(l_1 l_2) - exp(l_3 l_4) + first, learned vectors that all heads share;
@@ -27,23 +28,11 @@ class DifferentialAttention(Attention):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-        layer: int,
+        self, *, d_model: int, num_heads: int, num_kv_heads: int | None, layer: int, **heads: Any
     ) -> None:
         multiple("d_model", d_model, f"num_heads (={num_heads}), of two softmaxes each", 2 * num_heads)
-        super().__init__(
-            d_model=d_model, num_heads=2 * num_heads,
-            num_kv_heads=None if num_kv_heads is None else 2 * num_kv_heads, position=position,
-            rope_base=rope_base, rope_fraction=rope_fraction, bias=bias, dropout=0.0,
-        )  # fmt: skip
+        kv_heads = None if num_kv_heads is None else 2 * num_kv_heads
+        super().__init__(d_model=d_model, num_heads=2 * num_heads, num_kv_heads=kv_heads, **heads)
         at_least("layer", layer, 0)
         self.first = 0.8 - 0.6 * math.exp(-0.3 * layer)
         self.exponents = nn.Parameter(torch.randn(4, self.qkv.head_dim) * 0.1)

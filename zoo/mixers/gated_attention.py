@@ -5,36 +5,24 @@ Qiu et al. 2025, "Gated Attention for Large Language Models" (arXiv 2505.06708).
 B batch, T time, S tokens so far, D model width, H query heads, C channels per head.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from zoo.common.checks import one_of
-from zoo.mixers.attention import Attention
+from zoo.mixers.attention import FullAttention
 from zoo.mixers.base import Seq
 
 
-class GatedAttention(Attention):
+class GatedAttention(FullAttention):
     """y = (attention(x) * sigmoid(x W_g)) W_o.
 
     gate: elementwise, one a channel of the heads, or headwise, one a head.  Other settings as in
     `zoo.mixers.attention`.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-        gate: str,
-    ) -> None:
-        super().__init__(
-            d_model=d_model, num_heads=num_heads, num_kv_heads=num_kv_heads, position=position,
-            rope_base=rope_base, rope_fraction=rope_fraction, bias=bias, dropout=0.0,
-        )  # fmt: skip
+    def __init__(self, *, d_model: int, num_heads: int, gate: str, **heads: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **heads)
         one_of("gate", gate, ("elementwise", "headwise"))
         self.gate = nn.Linear(d_model, d_model if gate == "elementwise" else num_heads, bias=False)
 
