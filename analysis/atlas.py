@@ -3,17 +3,16 @@
     python -m analysis.atlas docs/results > docs/atlas.md
 
 The folder holds archives: atlas_frontier.zip, whose cells are the page, and, where they are there,
-atlas_block.zip, atlas_interference.zip and mini_state_bits.zip.  Of a mixer that none of them has the page
-says nothing.
+atlas_block.zip and atlas_interference.zip.  Of a mixer that none of them has the page says nothing.
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -22,28 +21,29 @@ from zoo.config.about import about
 from zoo.config.paths import CONF
 from zoo.results.reading import left_out
 
+from .figures.effective_state import ABOVE
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
+from .figures.rounded import FORMATS, RECURRENT, rounded
 from .pareto import Pareto, pareto
 from .records.cells import slices, slices_in_words
 from .records.readable import readable
-from .state_bits.answers import answers
-from .state_bits.frontier import enough
 from .statistics import ranks, scored
 from .statistics.chance import at_chance
 from .statistics.paired import LEVEL
 from .statistics.seeds import apart
 
 ALL = "attention"  # keeps all, and takes no part in ranks
+MORE = {"used": "used"} | FORMATS  # columns of a card, where somebody has asked
 SIZES = (500, 1600, 5000)  # scalars, about
 NEAR = 1.3  # a point counts to a size that is at most so many times its own, or its own of it
 HEAD = """# The atlas: what each memory can do
 
 `python -m analysis.atlas docs/results` makes this page from the archives in [results](results). {count} of
-the zoo's mixers so far, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
+the zoo's mixers, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
 convolution of three taps, trained on 2 to 16 pairs and asked for up to 64. The
 file `sweeps/atlas_frontier.yaml` says how, and what was expected; `python -m zoo.run -m
-sweep=atlas_frontier` goes on with the others. This is one need, recall of unrelated pairs; which memory
+sweep=atlas_frontier` trains them. This is one need, recall of unrelated pairs; which memory
 serves which need is told [in short](findings.md#in-short).
 
 ![Every mixer in a line](figures/atlas_frontier/mixers.png)
@@ -53,6 +53,9 @@ serves which need is told [in short](findings.md#in-short).
 Accuracy: {slices}, over {seeds} seeds at the better of two learning rates. Where seeds differ by more than
 0.3 each is given and no mean. A dash: no better than a guess among the row's values; such a point is outside
 the frontier. A star: no smaller one is better. In brackets the scalars that the model keeps of 256 tokens.
+Of each mixer further down, used: how many scalars of the state matter
+([effective_state](evaluation.md#ask-it-something-new)); 8, 4, 3 bits: the accuracy with the state rounded
+after every token ([findings](findings.md#the-same-states-in-few-bits)).
 Each mixer has the heads that its settings say; how a state is cut into heads counts as well
 ([findings](findings.md#one-state-cut-into-more-heads-atlas_heads)).
 """
@@ -86,10 +89,15 @@ def page(shown: Pareto, table: pd.DataFrame, archives: Path) -> Iterator[str]:
     for row in sorted(_at_sizes(points), key=lambda row: row["best"], reverse=True):
         yield markdown_row(row["fields"])
     yield from _block(archives)
-    bits, overwritten = _bits(archives), _overwritten(archives)
+    rounded_to, used, overwritten = _bits(archives), _used(archives, table), _overwritten(archives)
+    yield from _use_and_recall(points, used)
+    known = {
+        str(point): rounded_to.get(point, {}) | ({"used": f"{used[point]:,.0f}"} if point in used else {})
+        for point in points["point"]
+    }
     yield "\n## Each memory\n"
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
-        yield from _card(str(mixer), group, shown.by_slice, order, bits, overwritten)
+        yield from _card(str(mixer), group, shown.by_slice, order, known, overwritten)
 
 
 def _at_sizes(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -121,7 +129,7 @@ def _card(
     points: pd.DataFrame,
     by_slice: Mapping[str, pd.DataFrame],
     order: list[str],
-    bits: Mapping[str, str],
+    known: Mapping[str, Mapping[str, str]],
     overwritten: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield what is known of a mixer: what it keeps, its points by slice, and answers of other studies."""
@@ -130,7 +138,9 @@ def _card(
     yield f"### {label}\n"
     formula = " ".join(str(texts.get("state", "")).split())
     yield f"`mixer={mixer}`. {texts.get('paper', '')}. Keeps {texts.get('keeps', '')}: `{formula}` a layer.\n"
-    yield from _table(["settings", "state", *(f"{name.rpartition('=')[2]} pairs" for name in order), "all"])
+    more = [name for name in MORE if any(name in known[point] for point in points["point"])]
+    heads = (f"{name.rpartition('=')[2]} pairs" for name in order)
+    yield from _table(["settings", "state", *heads, "all", *(MORE[name] for name in more)])
     alone = {name: by_slice[name].set_index("point")["accuracy"] for name in order}
     for row in points.to_dict("records"):
         scores = [f"{alone[name][row['point']]:.2f}" for name in order]
@@ -139,8 +149,9 @@ def _card(
         )
         yield markdown_row(
             [settings or "-", f"{row['state_resident']:,.0f}", *scores, _in_words(row).partition(" ")[0]]
+            + [known[row["point"]].get(name, "") for name in more]
         )
-    yield "\n" + "\n".join(known for known in (overwritten.get(mixer), bits.get(label)) if known) + "\n"
+    yield f"\n{overwritten.get(mixer, '')}\n"
 
 
 def _block(archives: Path) -> Iterator[str]:
@@ -198,22 +209,42 @@ def _overwritten(archives: Path) -> dict[str, str]:
     return lines
 
 
-def _bits(archives: Path) -> dict[str, str]:
-    """label -> how few bits a scalar are enough, in a line."""
-    home = archives / "mini_state_bits.zip"
-    if not home.exists():
+def _bits(archives: Path) -> dict[str, dict[str, str]]:
+    """point -> format -> its accuracy with the state rounded so."""
+    try:
+        rows = rounded(Study(archives / "atlas_frontier.zip")).set_index("point")
+    except ValueError:  # nobody has asked
         return {}
-    rows = enough(answers(home)).query("rounding == 'nearest' and scale == 'key'")
-    lines: dict[str, str] = {}
-    for series, group in rows.groupby("series"):
-        fewest = ", ".join(f"{_fewest(row)} {row['slice']}" for row in group.to_dict("records"))
-        lines[str(series)] = f"- Bits a scalar that are enough, with a scale a key channel: {fewest}."
-    return lines
+    known = [name for name in FORMATS if name in rows]
+    return {str(point): {name: f"{rows.at[point, name]:.2f}" for name in known} for point in rows.index}
 
 
-def _fewest(row: Mapping[str, Any]) -> str:
-    bits = row["bits_per_scalar"]
-    return f"{bits:.2f} at" if math.isfinite(bits) else "more than were tried at"
+def _used(archives: Path, table: pd.DataFrame) -> dict[str, float]:
+    """point -> how many scalars of its state are used, all layers, mean over the cells that were asked."""
+    try:
+        given = Study(archives / "atlas_frontier.zip").evaluations("effective_state")
+    except ValueError:  # nobody has asked
+        return {}
+    cells = given.groupby("run_id", as_index=False).agg(used=(ABOVE, "sum"))
+    joined = cells.merge(table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
+    return {
+        str(point): float(np.mean(group["used"].to_numpy(float))) for point, group in joined.groupby("point")
+    }
+
+
+def _use_and_recall(points: pd.DataFrame, used: Mapping[str, float]) -> Iterator[str]:
+    """Say whether the memories that use more of their state recall more, of recurrent ones of one size."""
+    rows = points.loc[points["point"].isin(list(used)) & points["family"].isin(RECURRENT)]
+    if len(rows) < ranks.FEWEST:
+        return
+    of = [used[point] for point in rows["point"]]
+    x, y = ([np.array([value]) for value in column] for column in (of, rows["accuracy"]))
+    rho, low, high = ranks.rank_correlation(x, y)
+    yield f"""
+{len(rows)} recurrent mixers of about 1,600 scalars were asked how much of their state they use
+([effective_state](evaluation.md#ask-it-something-new)): {min(of):,.0f} to {max(of):,.0f} scalars.
+Spearman's correlation with accuracy: {rho:.2f} ({low:.2f} to {high:.2f}, mixers drawn again).
+"""
 
 
 def markdown_row(fields: list[str]) -> str:

@@ -21,6 +21,7 @@ from .style import (
     OTHER_COLOURS,
     SPARE_MARKERS,
     Look,
+    crowded,
     marker_area,
     mixed,
     small,
@@ -43,6 +44,7 @@ BOUND_LINES: tuple[dict[str, Any], ...] = (  # the nominal count of bits, then o
     {"color": GREY, "linewidth": 0.7, "linestyle": "--"},
     {"color": GREY, "linewidth": 0.7, "linestyle": ":"},
 )
+LINE: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55}  # from one size of a series to the next
 CAPPED: dict[str, Any] = {"linewidth": 1.0, "marker": "_", "markersize": 3.6}  # an interval
 CHANCE: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 1.2}
 HEURISTIC_LINE: dict[str, Any] = {"color": "#B5B5B5", "linewidth": 1.0, "linestyle": "-."}
@@ -63,8 +65,9 @@ def panel(
         points = points.loc[points["series"] == alone]
     finished = points.loc[points["diverged"] < points["seeds"]]
     agreeing = finished.loc[settled(finished)]
+    line_of: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.25} if crowded(points) else LINE
     for name, line in lines(agreeing, x):
-        ax.plot(line[x], line["accuracy"], color=looks[name].colour, linewidth=0.9, alpha=0.55, zorder=2)
+        ax.plot(line[x], line["accuracy"], color=looks[name].colour, zorder=2, **line_of)
     coverage(ax, finished, looks, x)
     if x == "state_resident":
         touched(ax, agreeing, looks)

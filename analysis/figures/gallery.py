@@ -46,7 +46,7 @@ PICTURES = {
     },
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
-    "atlas_frontier": ("mixers", "frontier"),
+    "atlas_frontier": ("mixers", "frontier", "rounded"),
     "atlas_block": ("heat_map",),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "heat_map"),
@@ -73,7 +73,7 @@ PICTURES = {
 }
 MINI = "mini_"
 PART = {  # the other cells are steps on the way, shorter, or read with full attention what these have trained
-    "based_fig2_cpu": "mixer != 'hyena' or steps > 6000",
+    "based_fig2_cpu": "mixer not in ['hyena', 'h3'] or steps > 6000",
     "mini_adapt": "lr == 0.003",
     "mini_adapt_text": "lr == 0.003",
     "mini_adapt_learned": "mixer.top_k == 16",

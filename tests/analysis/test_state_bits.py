@@ -1,5 +1,6 @@
 """Accuracy against bits, its bound, the widths that are enough, claims, and the arithmetic of rounding."""
 
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -144,3 +145,28 @@ def test_the_loss_is_explained_by_the_factors_that_make_it() -> None:
     assert explained.explained(unlearned)["series"].item() == 0
     with pytest.raises(ValueError, match="int4 lacks answers for some of series, scale"):
         explained.explained(table.query("format != 'int4' or scale != 'key' or series != 'Based'"))
+
+
+def test_a_point_stands_beside_itself_with_its_state_rounded(tmp_path: Path) -> None:
+    """At 1,600 scalars 4 bits cost mixers that correct .2 and .1, sums .1 and .05; at 5,000 half of it."""
+    lost = {"deltanet": 0.2, "comba": 0.1, "gla": 0.1, "based": 0.05}
+    home = tmp_path / "r"
+    for mixer, state in product(lost, (1600, 5000)):
+        [record] = study.seeds(mixer, [0.9], state=state, feature_dim=state, family="linear")
+        study.write(home, [record | {"weights": WEIGHTS}])
+        exact, cost = (0.9, lost[mixer]) if state == 1600 else (0.96, lost[mixer] / 2)
+        rows = [
+            {"split": "test", "slice": name, "format": form, "scale": scale, "rounding": "nearest",
+             "every": 1, "bits": 8, "rows": 64, "accuracy": exact - share * cost}
+            for name in ("seq_len=16,num_kv_pairs=4", "seq_len=32,num_kv_pairs=8")
+            for form, scale, share in (("fp32", "none", 0), ("int4", "key", 1), ("int4", "tensor", 9))
+        ]  # fmt: skip
+        answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(rows), rows=64)
+    drawn = gallery.draw("rounded", gallery.Study(home), SCREEN)
+    by_point = drawn.rows.set_index(["mixer", "state_resident"])
+    assert by_point.loc[("deltanet", 1600), ["fp32", "int4"]].tolist() == pytest.approx([0.9, 0.7])
+    assert by_point.loc[("based", 5000), "int4"] == pytest.approx(0.935)
+    tests = drawn.tables["tests"].set_index("of")[["a", "b", "n_a", "n_b"]]
+    assert tests.loc["rule"].tolist() == pytest.approx([0.15, 0.075, 2, 2])
+    assert tests.loc["size"].tolist() == pytest.approx([0.1, 0.05, 4, 4])
+    assert drawn.tables["tests"]["ahead"].tolist()[1] == 3

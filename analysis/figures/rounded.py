@@ -1,0 +1,107 @@
+"""Accuracy of each point with its state rounded, against what it has with an exact one, a panel a format."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from scipy.stats import mannwhitneyu, spearmanr, wilcoxon
+
+from ..drawing import labels, page
+from ..drawing.style import GREY, Look, Style, by_family, family_colours, marker_area
+from ..records import cells
+from ..state_bits.answers import EVALUATION, EXACT
+from ..statistics.paired import holm
+from .gallery import Picture, Study
+
+FORMATS = {"int8": "8 bits", "int4": "4 bits", "int3": "3 bits"}
+NAMED = 0.3  # so much is lost that a mark has its name
+KNOWN = 0.5  # accuracy in fp32: what is hardly recalled cannot be lost
+MIDDLE, LARGE = (1200, 1800), (4000, 5500)  # scalars
+RECURRENT = ("linear", "ssm")
+CORRECTING = {  # these mixers read what they hold of a key before they write
+    "comba", "deltanet", "gated_deltanet", "gated_deltanet_2", "gated_deltaproduct", "kimi_delta_attention",
+    "mesanet", "moneta", "preconditioned_gated_deltanet", "preconditioned_kda", "q_delta", "rwkv7",
+    "titans_linear", "titans_mlp", "ttt_linear", "ttt_mlp", "yaad",
+}  # fmt: skip
+ABOUT = ["point", "mixer", "label", "series", "family", "knobs", "d_model", "state_resident"]
+UNMARKED = {"lr_edge": "", "coverage": 1.0, "low": float("nan"), "high": float("nan")}  # for labels
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Draw the answers to evaluation=state_bits that round every token, with a scale a key channel."""
+    rows = rounded(study)
+    caption = (
+        "Mean of all test slices and seeds, the state rounded to so many bits after every token, with one "
+        "scale for each key channel. On the line nothing is lost."
+    )
+    drawn, colours = [name for name in FORMATS if name in rows], family_colours(rows)
+    made, axes, _ = page.multiples(len(drawn), style, most=3)
+    for ax, name in zip(axes, drawn, strict=True):
+        _panel(ax, rows, name, colours)
+    handles: page.Handles = [
+        Line2D([], [], linestyle="none", marker="o", c=colours[name], label=name)
+        for name in rows["family"].unique()
+    ]
+    page.finish(made, handles, caption, style, x_label="Accuracy in fp32", y_label="Accuracy, rounded")
+    looks = {row["series"]: Look(colours[row["family"]], "o") for row in rows.to_dict("records")}
+    for ax, name in zip(axes, drawn, strict=True):
+        points = rows.assign(accuracy=rows[name], on_frontier=rows[EXACT] - rows[name] > NAMED, **UNMARKED)
+        labels.place_names(ax, points, looks, EXACT)
+    known = rows.loc[rows["family"].isin(RECURRENT) & (rows[EXACT] >= KNOWN)]
+    tests = _tests(known)
+    return Picture(made, rows, [caption], {"tests": tests})
+
+
+def rounded(study: Study) -> pd.DataFrame:
+    """One row a point: ABOUT, its accuracy in fp32 and in each of FORMATS that was asked for, and seeds."""
+    given = study.evaluations(EVALUATION)
+    plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
+    by_cell = given.loc[plain].groupby(["run_id", "format"])["accuracy"].mean().unstack()
+    table = cells.named(study.table).drop_duplicates("run_id")
+    joined = table[["run_id", *ABOUT]].merge(by_cell.reset_index(), on="run_id")
+    forms = {name: (name, "mean") for name in (EXACT, *FORMATS) if name in joined}
+    rows = joined.groupby(ABOUT, as_index=False, dropna=False).agg(
+        **forms, seeds=("run_id", "nunique"), run_ids=("run_id", " ".join)
+    )
+    return rows.sort_values(["family", "mixer", "state_resident"], key=by_family, ignore_index=True)
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, name: str, colours: dict[str, str]) -> None:
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=1)
+    ax.scatter(
+        rows[EXACT], rows[name], s=0.5 * marker_area(), c=[colours[name] for name in rows["family"]],
+        edgecolor="white", linewidth=0.4, zorder=3, clip_on=False,
+    )  # fmt: skip
+    ax.set_title(FORMATS[name])
+    ax.set_xlim(min(rows[EXACT].tolist()) - 0.03, 1.02)
+    ax.set_ylim(-0.02, 1.04)
+
+
+def _tests(rows: pd.DataFrame) -> pd.DataFrame:
+    """Compare what 4 bits cost at two sizes and two kinds of mixer; empty where too few can be compared.
+
+    of: rule, at about 1,600 scalars, a: CORRECTING, b: others (Mann-Whitney); size, a: about 1,600, b: about
+    5,000 (Wilcoxon's signed ranks); order, a: Spearman's correlation of fp32 and 4 bits over n_a points.
+    a, b: the medians.  n_a, n_b: mixers.  ahead: mixers that have more with b's state at 4 bits than with
+    a's in fp32.  p: two-sided, by Holm.
+    """
+    rows = rows.assign(lost=rows[EXACT] - rows["int4"])
+    middle, large = (rows.loc[rows["state_resident"].between(*size)] for size in (MIDDLE, LARGE))
+    corrects = middle["mixer"].isin(CORRECTING)
+    rule, others = middle.loc[corrects, "lost"], middle.loc[~corrects, "lost"]
+    both = middle.merge(large, on="mixer", suffixes=("", "_large"))
+    if min(len(rule), len(others), len(both)) < 2:
+        return pd.DataFrame()
+    tests: list[Any] = [mannwhitneyu(rule, others), wilcoxon(both["lost"], both["lost_large"])]
+    ahead = (both["int4_large"] > both[EXACT]).sum()
+    sides = [("rule", rule, others, np.nan), ("size", both["lost"], both["lost_large"], ahead)]
+    named = [
+        {"of": of, "a": a.median(), "b": b.median(), "n_a": len(a), "n_b": len(b), "ahead": count}
+        for of, a, b, count in sides
+    ]
+    alike: Any = spearmanr(rows[EXACT], rows["int4"])
+    table = pd.DataFrame(named).assign(p=holm(np.array([test.pvalue for test in tests])))
+    order = {"of": "order", "a": alike.statistic, "n_a": len(rows)}
+    return pd.concat([table, pd.DataFrame([order])], ignore_index=True)
