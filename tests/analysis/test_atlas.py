@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from analysis import atlas
+from analysis.figures.effective_state import ABOVE
 from tests.analysis import study
 from tests.analysis.conftest import Run
+from tests.analysis.report.pages import WEIGHTS, answer
 from zoo.results.archive import archive
 
 SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
@@ -61,3 +64,23 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
     assert "chi squared is 8.0," in " ".join(lines) and "by Holm: none." in " ".join(lines)
     assert "| copy | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
     assert "| induction |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
+
+
+def test_what_was_asked_of_cells_stands_on_their_cards(tmp_path: Path, run: Run) -> None:
+    home, used = tmp_path / "r", {"gla": 300.0, "based": 200.0, "retnet": 100.0}
+    for score, (mixer, scalars) in zip((0.9, 0.8, 0.7), used.items(), strict=True):
+        [record] = study.seeds(mixer, [score], state=1600, feature_dim=8, family="linear", slices=SLICES)
+        study.write(home, [record | {"weights": WEIGHTS}])
+        folder = home / str(record["run_id"])
+        layers = pd.DataFrame({"split": "test", "slice": "seq_len=64", "layer": [0, 1], ABOVE: scalars / 2})
+        answer(folder, "effective_state", layers)
+        forms = {"format": ["fp32", "int4"], "scale": ["none", "key"], "accuracy": [score, score - 0.1]}
+        answer(
+            folder, "state_bits", pd.DataFrame(forms).assign(rounding="nearest", every=1, slice="seq_len=64")
+        )
+    (tmp_path / "archives").mkdir()
+    archive(home, tmp_path / "archives" / "atlas_frontier.zip")
+    text = run(atlas.main, tmp_path / "archives")[0]
+    assert "| settings | state | 4 pairs | 8 pairs | all | used | 4 bits |" in text
+    assert "| - | 1,600 | 0.90 | 0.90 | 0.900* | 300 | 0.80 |" in text
+    assert "3 recurrent mixers" in text and "100 to 300 scalars" in text and "accuracy: 1.00 (" in text
