@@ -24,7 +24,7 @@ Tables:  STUDY          the points of docs/results/STUDY.zip, mean of their test
          STUDY rows     one row a cell and test slice, as `zoo.results.load`
          STUDY GROUP    the points by a group of the task's answers (binding, distance, depth) and slice
          STUDY NAME     the answers to evaluation=NAME
-         STUDY claims   sweeps/STUDY.claims.csv, tested; `claims` alone: those of all studies
+         STUDY claims   sweeps/STUDY.claims.csv, tested (STUDY.LATER claims: a second file); `claims`: of all
          STUDY equal    every two series compared at equal state; `STUDY equal_paper` by the published count
          FOLDER/NAME    docs/figures/FOLDER/NAME.csv, which CI holds to the archives; recall_gap
          rank_correlation  rho, low and high of analysis.recall_gap

@@ -39,7 +39,7 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
     if of in _OF_STUDIES:
         return _OF_STUDIES[of](root)
     name, _, kind = of.partition(" ")
-    study = Study(_archive(root, name), cells)
+    study = Study(_archive(root, name.partition(".")[0]), cells)  # STUDY.LATER claims
     if kind == "claims":
         claimed = written.read(root / "sweeps" / f"{name}.claims.csv", claims.COLUMNS)
         return claims.check(readable.readable(study.home).table, claimed)
