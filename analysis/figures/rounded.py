@@ -51,19 +51,30 @@ def figure(study: Study, style: Style) -> Picture:
         labels.place_names(ax, points, looks, EXACT)
     known = rows.loc[rows["family"].isin(RECURRENT) & (rows[EXACT] >= KNOWN)]
     tests = _tests(known)
-    return Picture(made, rows, [caption], {"tests": tests})
+    return Picture(made, rows, [caption], {} if tests.empty else {"tests": tests})
 
 
 def rounded(study: Study) -> pd.DataFrame:
-    """One row a point: ABOUT, its accuracy in fp32 and in each of FORMATS that was asked for, and seeds."""
+    """One row a point: ABOUT, its accuracy in fp32 and in each of FORMATS that was asked for, and seeds.
+
+    Of the slices on which a cell was asked all of them.  ValueError: there is none.
+    """
     given = study.evaluations(EVALUATION)
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
-    by_cell = given.loc[plain].groupby(["run_id", "format"])["accuracy"].mean().unstack()
+    asked = given.loc[plain & given["format"].isin([EXACT, *FORMATS])]
+    by_slice = asked.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
+    forms = [name for name in (EXACT, *FORMATS) if name in by_slice]
+    if by_slice.empty or len(forms) < 2:
+        raise ValueError(
+            f"rounded needs answers in {', '.join(FORMATS)} with a scale a key channel, rounded to nearest "
+            "after every token: ask evaluation=state_bits with evaluation.scales=[key]."
+        )
+    by_cell = by_slice.groupby("run_id").mean().reset_index()
     table = cells.named(study.table).drop_duplicates("run_id")
-    joined = table[["run_id", *ABOUT]].merge(by_cell.reset_index(), on="run_id")
-    forms = {name: (name, "mean") for name in (EXACT, *FORMATS) if name in joined}
+    joined = table[["run_id", *ABOUT]].merge(by_cell, on="run_id")
+    means = {name: (name, "mean") for name in forms}
     rows = joined.groupby(ABOUT, as_index=False, dropna=False).agg(
-        **forms, seeds=("run_id", "nunique"), run_ids=("run_id", " ".join)
+        **means, seeds=("run_id", "nunique"), run_ids=("run_id", " ".join)
     )
     return rows.sort_values(["family", "mixer", "state_resident"], key=by_family, ignore_index=True)
 
@@ -87,6 +98,8 @@ def _tests(rows: pd.DataFrame) -> pd.DataFrame:
     a, b: the medians.  n_a, n_b: mixers.  ahead: mixers that have more with b's state at 4 bits than with
     a's in fp32.  p: two-sided, by Holm.
     """
+    if "int4" not in rows:
+        return pd.DataFrame()
     rows = rows.assign(lost=rows[EXACT] - rows["int4"])
     middle, large = (rows.loc[rows["state_resident"].between(*size)] for size in (MIDDLE, LARGE))
     corrects = middle["mixer"].isin(CORRECTING)

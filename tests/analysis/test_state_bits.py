@@ -170,3 +170,13 @@ def test_a_point_stands_beside_itself_with_its_state_rounded(tmp_path: Path) -> 
     assert tests.loc["rule"].tolist() == pytest.approx([0.15, 0.075, 2, 2])
     assert tests.loc["size"].tolist() == pytest.approx([0.1, 0.05, 4, 4])
     assert drawn.tables["tests"]["ahead"].tolist()[1] == 3
+
+
+def test_rounded_says_what_must_be_asked(tmp_path: Path) -> None:
+    [record] = study.seeds("based", [0.9])
+    home = study.write(tmp_path / "r", [record | {"weights": WEIGHTS}])
+    rows = {"format": ["fp32", "int8"], "scale": ["none", "tensor"], "accuracy": [0.9, 0.8]}
+    asked = pd.DataFrame(rows | {"slice": SLICE, "rounding": "nearest", "every": 1})
+    answer(home / str(record["run_id"]), "state_bits", asked)
+    with pytest.raises(ValueError, match=r"evaluation\.scales"):
+        gallery.draw("rounded", gallery.Study(home), SCREEN)
