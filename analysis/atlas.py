@@ -24,7 +24,7 @@ from zoo.results.reading import left_out
 from .figures.effective_state import ABOVE
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
-from .figures.rounded import FORMATS, RECURRENT, rounded
+from .figures.rounded import FORMATS, MIDDLE, RECURRENT, rounded
 from .pareto import Pareto, pareto
 from .records.cells import slices, slices_in_words
 from .records.readable import readable
@@ -234,7 +234,8 @@ def _used(archives: Path, table: pd.DataFrame) -> dict[str, float]:
 
 def _use_and_recall(points: pd.DataFrame, used: Mapping[str, float]) -> Iterator[str]:
     """Say whether the memories that use more of their state recall more, of recurrent ones of one size."""
-    rows = points.loc[points["point"].isin(list(used)) & points["family"].isin(RECURRENT)]
+    asked = points["point"].isin(list(used)) & points["state_resident"].between(*MIDDLE)
+    rows = points.loc[asked & points["family"].isin(RECURRENT)]
     if len(rows) < ranks.FEWEST:
         return
     of = [used[point] for point in rows["point"]]
