@@ -12,10 +12,13 @@ PACKAGE_TOLERANCE = 1e-5  # it works in float32
 
 
 def parts(m: LightningAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v: [B T H C]."""
+    """q, k: [B T H C], v: [B T H V]."""
     z = x @ m.qkv.weight.T
-    z = z / (1 + torch.exp(-z))
-    return tuple(part.unflatten(-1, (m.num_heads, -1)) for part in z.chunk(3, dim=-1))
+    if m.activation == "silu":
+        z = z / (1 + torch.exp(-z))
+    keys = m.num_heads * m.head_dim
+    q, k, v = z[..., :keys], z[..., keys : 2 * keys], z[..., 2 * keys :]
+    return tuple(part.unflatten(-1, (m.num_heads, -1)) for part in (q, k, v))
 
 
 def rate(m: LightningAttention, h: int) -> float:
@@ -25,7 +28,9 @@ def rate(m: LightningAttention, h: int) -> float:
 def output(m: LightningAttention, y: Tensor, x: Tensor) -> Tensor:
     y = y.flatten(2)
     y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-6) * m.norm.weight
-    return (y / (1 + torch.exp(-(x @ m.gate.weight.T)))) @ m.out_proj.weight.T
+    if m.gate is not None:
+        y = y / (1 + torch.exp(-(x @ m.gate.weight.T)))
+    return y @ m.out_proj.weight.T
 
 
 def definition(m: LightningAttention, x: Tensor) -> Tensor:

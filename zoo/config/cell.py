@@ -24,6 +24,11 @@ USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _ta
     "optim": {"check_val_every_n_epoch": 1, "_target_": ADAMW},
     "zoo.mixers.attention.Attention": {"dropout": 0.0},
     "zoo.mixers.hyena.Hyena": {"train_features": False},
+    "zoo.mixers.lightning_attention.LightningAttention": {
+        "value_dim": None,
+        "activation": "silu",
+        "gate": True,
+    },
     "zoo.mixers.mamba3.Mamba3": {"decay_activation": "softplus"},
 }
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot

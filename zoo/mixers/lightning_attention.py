@@ -3,7 +3,7 @@
 MiniMax et al. 2025, "MiniMax-01: Scaling Foundation Models with Lightning Attention" (arXiv 2501.08313),
 Section 2.2; the layer and its rates are those of the released model.
 
-B batch, T time, D model width, H heads, C channels of a query, key or value.
+B batch, T time, D model width, H heads, C channels of a query or key, V of a value.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.common.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple, one_of
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.state import StateSize
@@ -23,7 +23,7 @@ LEAST = 1e-5  # share of its rate at which a head of the highest layer still for
 
 
 class State(NamedTuple):
-    kv: Float[Tensor, "B H C C"]
+    kv: Float[Tensor, "B H C V"]
 
 
 class LightningAttention(Mixer[State]):
@@ -31,11 +31,21 @@ class LightningAttention(Mixer[State]):
 
     s_h = 2^(-8 h / H) (1 - layer / (n_layers - 1) + 1e-5), h = 1 .. H, as ALiBi's slopes; of one layer alone
     the share is that of the lowest.  All heads' y pass one RMSNorm and a sigmoid gate.
-    head_dim: C; None: d_model / num_heads.
+    head_dim: C; None: d_model / num_heads.  value_dim: V; None: C, as published.
+    activation: silu, or none (ours).  gate: False leaves the gate out (ours).
     """
 
     def __init__(
-        self, *, d_model: int, num_heads: int, head_dim: int | None, layer: int, n_layers: int
+        self,
+        *,
+        d_model: int,
+        num_heads: int,
+        head_dim: int | None,
+        layer: int,
+        n_layers: int,
+        value_dim: int | None = None,
+        activation: str = "silu",
+        gate: bool = True,
     ) -> None:
         super().__init__()
         at_least("num_heads", num_heads, 1)
@@ -43,29 +53,43 @@ class LightningAttention(Mixer[State]):
             multiple("d_model", d_model, "num_heads", num_heads)
             head_dim = d_model // num_heads
         at_least("head_dim", head_dim, 1)
-        self.num_heads, self.head_dim = num_heads, head_dim
+        value_dim = head_dim if value_dim is None else value_dim
+        at_least("value_dim", value_dim, 1)
+        one_of("activation", activation, ("silu", "none"))
+        self.num_heads, self.head_dim, self.value_dim = num_heads, head_dim, value_dim
+        self.activation = activation
         self.share = 1 - Depth.of(layer, n_layers).late + LEAST
-        inner = num_heads * head_dim
-        self.qkv = nn.Linear(d_model, 3 * inner, bias=False)
+        inner = num_heads * value_dim
+        self.qkv = nn.Linear(d_model, 2 * num_heads * head_dim + inner, bias=False)
         self.norm = nn.RMSNorm(inner, eps=1e-6)
-        self.gate = nn.Linear(d_model, inner, bias=False)
+        self.gate = nn.Linear(d_model, inner, bias=False) if gate else None
         self.out_proj = nn.Linear(inner, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Run linear attention with each head's fixed decay; keep its matrix."""
-        made, wide = F.silu(self.qkv(x)), torch.promote_types(x.dtype, torch.float32)
+        (q, k, v), wide = self._heads(x), torch.promote_types(x.dtype, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
-            q, k, v = made.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
             log_decay = self._log_decay(q.new_empty(0, dtype=wide)).expand(q.shape[:-1])
             y, kv = gated_linear_attention(q, k, v, log_decay, None if state is None else state.kv)
-            y = self.norm(y.to(wide).transpose(1, 2).flatten(2))
-        return self.out_proj(y.to(x.dtype) * self.gate(x).sigmoid()), State(kv)
+            y = self.norm(y.to(wide).transpose(1, 2).flatten(2)).to(x.dtype)
+        return self.out_proj(y if self.gate is None else y * self.gate(x).sigmoid()), State(kv)
+
+    def _heads(
+        self, x: Seq
+    ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
+        keys, values = self.num_heads * self.head_dim, self.num_heads * self.value_dim
+        made = F.silu(self.qkv(x)) if self.activation == "silu" else self.qkv(x)
+        q, k, v = (
+            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for part in made.split([keys, keys, values], dim=-1)
+        )
+        return q, k, v
 
     def _log_decay(self, like: Tensor) -> Float[Tensor, "H 1"]:
         heads = torch.arange(1, self.num_heads + 1, dtype=like.dtype, device=like.device)
         return -self.share * torch.exp2(-8 * heads / self.num_heads)[:, None]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a square matrix a head."""
-        held = self.num_heads * self.head_dim**2
+        """Count a matrix a head, square as published."""
+        held = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(held, paper=held)
