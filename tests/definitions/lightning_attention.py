@@ -17,8 +17,11 @@ def parts(m: LightningAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if m.activation == "silu":
         z = z / (1 + torch.exp(-z))
     keys = m.num_heads * m.head_dim
-    q, k, v = z[..., :keys], z[..., keys : 2 * keys], z[..., 2 * keys :]
-    return tuple(part.unflatten(-1, (m.num_heads, -1)) for part in (q, k, v))
+    q, k, v = (
+        part.unflatten(-1, (m.num_heads, -1))
+        for part in (z[..., :keys], z[..., keys : 2 * keys], z[..., 2 * keys :])
+    )
+    return q, k, v
 
 
 def rate(m: LightningAttention, h: int) -> float:
