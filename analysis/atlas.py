@@ -159,19 +159,30 @@ def _block(archives: Path) -> Iterator[str]:
     home = archives / "atlas_block.zip"
     if not home.exists():
         return
-    points = scored.means(Study(home).table)
+    everything = scored.means(Study(home).table)
+    points = ranks.complete(everything)
     scores = ranks.block(points)
     rivals = scores.drop(index=points.loc[points["mixer"] == ALL, "series"].unique())
-    order, (chi, p) = ranks.mean_ranks(rivals), ranks.friedman(rivals)
-    pairs = ranks.pairs(rivals).to_dict("records")
-    apart = [f"{pair['a']} and {pair['b']}" for pair in pairs if pair["p_holm"] <= LEVEL]
+    order = ranks.mean_ranks(rivals)
     yield f"\n## {len(scores.columns)} tasks, one size\n"
     yield from _table(["mixer", *scores.columns, "mean rank"])
     for name in [*scores.index.difference(rivals.index), *order.index]:
         rank = f"{order[name]:.1f}" if name in order.index else ""
         yield markdown_row([str(name), *(f"{score:.2f}" for score in scores.loc[name]), rank])
-    yield f"""
-Means over test slices and seeds; ranks are among mixers of fixed state. Friedman's chi squared is {chi:.1f},
+    unfinished = sorted({*everything["series"]} - {*points["series"]})
+    yield "\nMeans over test slices and seeds; ranks are among mixers of fixed state."
+    if unfinished:
+        yield f"Begun, and not in the table: {', '.join(unfinished)}."
+    if len(rivals) >= ranks.FEWEST:
+        yield from _tests(scores, rivals)
+
+
+def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:
+    """Yield whether the rivals differ over the tasks, and which tasks rank all mixers alike."""
+    chi, p = ranks.friedman(rivals)
+    pairs = ranks.pairs(rivals).to_dict("records")
+    apart = [f"{pair['a']} and {pair['b']}" for pair in pairs if pair["p_holm"] <= LEVEL]
+    yield f"""Friedman's chi squared is {chi:.1f},
 p {p:.2g}. Of {len(pairs)} pairs Wilcoxon's signed ranks tell apart, by Holm: {", ".join(apart) or "none"}.
 
 How alike two tasks rank all mixers, by Spearman, with 95 % of what redrawn mixers give:

@@ -14,6 +14,7 @@ of a sweep that still runs.
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.markup import escape
@@ -136,10 +137,10 @@ def _table(rows: pd.DataFrame, form: str) -> None:
     print_table(form, shown)
 
 
-def _field(value: object) -> str:
-    if isinstance(value, float):
-        return "-" if value != value else f"{value:.3f}"
-    return escape(str(value))
+def _field(value: Any) -> str:
+    if pd.isna(value):
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else escape(str(value))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ PICTURES = {
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "atlas_frontier": ("mixers", "frontier", "rounded"),
-    "atlas_block": ("heat_map",),
+    "atlas_block": ("heat_map", "plane"),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "heat_map"),
     "zoology_continuous": ("frontier", "heat_map"),

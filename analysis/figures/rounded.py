@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from scipy.stats import mannwhitneyu, spearmanr, wilcoxon
 
-from ..drawing import labels, page
-from ..drawing.style import GREY, Look, Style, by_family, family_colours, marker_area
+from ..drawing import labels, legend, page
+from ..drawing.style import GREY, Look, Style, by_family, looks, marker_area
 from ..records import cells
 from ..state_bits.answers import EVALUATION, EXACT
 from ..statistics.paired import holm
@@ -25,7 +24,10 @@ CORRECTING = {  # these mixers read what they hold of a key before they write
     "mesanet", "moneta", "preconditioned_gated_deltanet", "preconditioned_kda", "q_delta", "rwkv7",
     "titans_linear", "titans_mlp", "ttt_linear", "ttt_mlp", "yaad",
 }  # fmt: skip
-ABOUT = ["point", "mixer", "label", "series", "family", "knobs", "d_model", "state_resident"]
+ABOUT = [
+    "point", "mixer", "label", "series", "family", "knobs", "d_model", "state_resident", "causal",
+    "exact_decode",
+]  # fmt: skip
 UNMARKED = {"lr_edge": "", "coverage": 1.0, "low": float("nan"), "high": float("nan")}  # for labels
 
 
@@ -36,19 +38,23 @@ def figure(study: Study, style: Style) -> Picture:
         "Mean of all test slices and seeds, the state rounded to so many bits after every token, with one "
         "scale for each key channel. On the line nothing is lost."
     )
-    drawn, colours = [name for name in FORMATS if name in rows], family_colours(rows)
+    drawn, of_series = [name for name in FORMATS if name in rows], looks(rows)
     made, axes, _ = page.multiples(len(drawn), style, most=3)
     for ax, name in zip(axes, drawn, strict=True):
-        _panel(ax, rows, name, colours)
-    handles: page.Handles = [
-        Line2D([], [], linestyle="none", marker="o", c=colours[name], label=name)
-        for name in rows["family"].unique()
-    ]
-    page.finish(made, handles, caption, style, x_label="Accuracy in fp32", y_label="Accuracy, rounded")
-    looks = {row["series"]: Look(colours[row["family"]], "o") for row in rows.to_dict("records")}
+        _panel(ax, rows, name, of_series)
+    handles = legend.series_handles(rows, style.letters)
+    page.finish(
+        made,
+        handles,
+        caption,
+        style,
+        x_label="Accuracy in fp32",
+        y_label="Accuracy, rounded",
+        bold=legend.bold(rows),
+    )
     for ax, name in zip(axes, drawn, strict=True):
         points = rows.assign(accuracy=rows[name], on_frontier=rows[EXACT] - rows[name] > NAMED, **UNMARKED)
-        labels.place_names(ax, points, looks, EXACT)
+        labels.place_names(ax, points, of_series, EXACT)
     known = rows.loc[rows["family"].isin(RECURRENT) & (rows[EXACT] >= KNOWN)]
     tests = _tests(known)
     return Picture(made, rows, [caption], {} if tests.empty else {"tests": tests})
@@ -79,12 +85,14 @@ def rounded(study: Study) -> pd.DataFrame:
     return rows.sort_values(["family", "mixer", "state_resident"], key=by_family, ignore_index=True)
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, name: str, colours: dict[str, str]) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, name: str, of_series: dict[str, Look]) -> None:
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, zorder=1)
-    ax.scatter(
-        rows[EXACT], rows[name], s=0.5 * marker_area(), c=[colours[name] for name in rows["family"]],
-        edgecolor="white", linewidth=0.4, zorder=3, clip_on=False,
-    )  # fmt: skip
+    for row in rows.to_dict("records"):
+        look = of_series[row["series"]]
+        ax.scatter(
+            row[EXACT], row[name], s=0.5 * marker_area() * look.area, c=look.colour, marker=look.marker,
+            edgecolor="white", linewidth=0.4, zorder=3, clip_on=False,
+        )  # fmt: skip
     ax.set_title(FORMATS[name])
     ax.set_xlim(min(rows[EXACT].tolist()) - 0.03, 1.02)
     ax.set_ylim(-0.02, 1.04)
@@ -117,4 +125,4 @@ def _tests(rows: pd.DataFrame) -> pd.DataFrame:
     alike: Any = spearmanr(rows[EXACT], rows["int4"])
     table = pd.DataFrame(named).assign(p=holm(np.array([test.pvalue for test in tests])))
     order = {"of": "order", "a": alike.statistic, "n_a": len(rows)}
-    return pd.concat([table, pd.DataFrame([order])], ignore_index=True)
+    return pd.concat([table, pd.DataFrame([order])]).astype({"n_b": "Int64", "ahead": "Int64"})

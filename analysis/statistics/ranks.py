@@ -28,6 +28,13 @@ def block(scores: pd.DataFrame) -> pd.DataFrame:
     return wide
 
 
+def complete(means: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `scored.means` of mixers that have every task, with the most seeds that any has."""
+    whole = means.loc[means["seeds"] == means["seeds"].max()]
+    tasks = whole.groupby("series")["task"].transform("nunique")
+    return whole.loc[tasks == means["task"].nunique()]
+
+
 def mean_ranks(scores: pd.DataFrame) -> pd.Series:
     """Return each mixer's mean rank over tasks, the best first; 1 is the best, equals share their ranks."""
     return scores.rank(ascending=False).mean(axis=1).sort_values()
