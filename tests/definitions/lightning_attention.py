@@ -14,13 +14,11 @@ PACKAGE_TOLERANCE = 1e-5  # it works in float32
 def parts(m: LightningAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k: [B T H C], v: [B T H V]."""
     z = x @ m.qkv.weight.T
-    if m.activation == "silu":
-        z = z / (1 + torch.exp(-z))
+    silu = z / (1 + torch.exp(-z))
     keys = m.num_heads * m.head_dim
-    q, k, v = (
-        part.unflatten(-1, (m.num_heads, -1))
-        for part in (z[..., :keys], z[..., keys : 2 * keys], z[..., 2 * keys :])
-    )
+    qk = (silu if m.activation in ("silu", "keys") else z)[..., : 2 * keys]
+    v = (silu if m.activation in ("silu", "values") else z)[..., 2 * keys :]
+    q, k, v = (part.unflatten(-1, (m.num_heads, -1)) for part in (qk[..., :keys], qk[..., keys:], v))
     return q, k, v
 
 

@@ -32,7 +32,8 @@ class LightningAttention(Mixer[State]):
     s_h = 2^(-8 h / H) (1 - layer / (n_layers - 1) + 1e-5), h = 1 .. H, as ALiBi's slopes; of one layer alone
     the share is that of the lowest.  All heads' y pass one RMSNorm and a sigmoid gate.
     head_dim: C; None: d_model / num_heads.  value_dim: V; None: C, as published.
-    activation: silu, or none (ours).  gate: False leaves the gate out (ours).
+    activation: silu, of all three; or, ours, keys (queries and keys alone), values, none.
+    gate: False leaves the gate out (ours).
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class LightningAttention(Mixer[State]):
         at_least("head_dim", head_dim, 1)
         value_dim = head_dim if value_dim is None else value_dim
         at_least("value_dim", value_dim, 1)
-        one_of("activation", activation, ("silu", "none"))
+        one_of("activation", activation, ("silu", "keys", "values", "none"))
         self.num_heads, self.head_dim, self.value_dim = num_heads, head_dim, value_dim
         self.activation = activation
         self.share = 1 - Depth.of(layer, n_layers).late + LEAST
@@ -78,11 +79,14 @@ class LightningAttention(Mixer[State]):
         self, x: Seq
     ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
         keys, values = self.num_heads * self.head_dim, self.num_heads * self.value_dim
-        made = F.silu(self.qkv(x)) if self.activation == "silu" else self.qkv(x)
         q, k, v = (
             part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for part in made.split([keys, keys, values], dim=-1)
+            for part in self.qkv(x).split([keys, keys, values], dim=-1)
         )
+        if self.activation in ("silu", "keys"):
+            q, k = F.silu(q), F.silu(k)
+        if self.activation in ("silu", "values"):
+            v = F.silu(v)
         return q, k, v
 
     def _log_decay(self, like: Tensor) -> Float[Tensor, "H 1"]:
