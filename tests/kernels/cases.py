@@ -157,7 +157,7 @@ def mesa(length: int, state: bool) -> Inputs:
 
 
 def mesa_from_keys(form: Form) -> Form:
-    """The state's matrix of keys is symmetric, and so must be what changes it."""
+    """Compute the state's matrix of keys from keys, so that it stays symmetric."""
     return lambda *x: form(*x[:6], (x[6].mT @ x[6], x[7]) if len(x) > 6 else None)
 
 
@@ -206,7 +206,7 @@ def wkv4(length: int, state: bool, scale: float) -> Inputs:
 
 
 def wkv4_means(form: Form) -> Form:
-    """What the state stands for: the average, and the logarithm of the sum of weights."""
+    """Compare the average and the logarithm of the sum of weights that the state stands for."""
 
     def run(*inputs: Any) -> list[Tensor]:
         y, state = form(*inputs)
@@ -262,7 +262,7 @@ FILTERS = [
 ]
 BOTH, DECAYS = (False, True), (0.01, 1, 300)
 Calls = dict[Callable[..., Inputs], list[tuple[Any, ...]]]
-OVER: Calls = {
+SIZES: Calls = {
     attention: [(*shape, biased) for shape, biased in product(WHOLE + BANDED, BOTH)],
     masked_attention: [
         (*s, mask) for s, mask in product([(1, 9), (7, 7), (5, 12)], ["shared", "of each head", "numbers"])
@@ -290,7 +290,7 @@ OVER: Calls = {
 }  # fmt: skip
 
 
-SET = [  # of an op: its sizes, and a setting of a module of it that has several values
+WITH_SETTINGS = [  # of an op: its sizes, and a setting of a module of it that has several values
     (taylor_attention, [(n,) for n in (1, 2, 33, 64, 65, 150)],
      "taylor_attention.fused.AT_ONCE", [{"cpu": 1}, {"cpu": 2**18}]),
     (taylor_scan, [*product((1, 7, 8, 9, 21), BOTH)], "taylor_scan.chunked.CHUNK", [8]),
@@ -301,13 +301,13 @@ SET = [  # of an op: its sizes, and a setting of a module of it that has several
      "linear_cross_entropy.chunked.CHUNK", [{"cpu": 11 * rows} for rows in (1, 3, 7, 100)]),
     (se_attention, [(call,) for call in spans.CALLS], "se_attention.gathered.LOGITS", [1, 900, 2**21]),
 ]  # fmt: skip
-CASES = [Case(make, size) for make, sizes in OVER.items() for size in sizes]
+CASES = [Case(make, size) for make, sizes in SIZES.items() for size in sizes]
 CASES += [
     Case(make, size, {name: value})
-    for make, sizes, name, values in SET
+    for make, sizes, name, values in WITH_SETTINGS
     for size, value in product(sizes, values)
 ]
-COMPARED = {"mesa": mesa_from_keys, "wkv4": wkv4_means}  # by what, where not by the outputs of the inputs
+COMPARED = {"mesa": mesa_from_keys, "wkv4": wkv4_means}  # op -> what is compared, where it is not the outputs
 
 # members: inputs of one, and where each has its own; None: they share it ------------------------------------
 Dims = Sequence[int | None]

@@ -63,7 +63,7 @@ class Compiled:
 
     @property
     def fit(self) -> bool:
-        """Whether it can be launched, and is worth it."""
+        """Return whether it can be launched, and is worth it."""
         return not self.stack and self.mma != 0 and self.shared <= SHARED[self.arch]
 
 
@@ -79,9 +79,9 @@ def main() -> int:
     args = parser.parse_args()
     unfit = 0
     for arch, op in product(args.arch, args.op):
-        found = list(compiled(op, arch, args.few))
-        unfit += not found or not all(one.fit for one in found)
-        for one in found:
+        kernels = list(compiled(op, arch, args.few))
+        unfit += not kernels or not all(one.fit for one in kernels)
+        for one in kernels:
             print(one, "" if one.fit else "  <- UNFIT", flush=True)
     if args.note and not unfit:
         noted = {op: made_of(op) if op in args.op else text for op, text in notes().items()}
@@ -91,8 +91,8 @@ def main() -> int:
 
 def notes() -> dict[str, str]:
     """Return what each op's kernels were made of when they were last found fit; "" where they never were."""
-    found = json.loads(NOTE.read_text()) if NOTE.exists() else {}
-    return {op: found.get(op, "") for op in names_with(TRITON)}
+    noted = json.loads(NOTE.read_text()) if NOTE.exists() else {}
+    return {op: noted.get(op, "") for op in names_with(TRITON)}
 
 
 def made_of(op: str) -> str:
@@ -104,13 +104,13 @@ def made_of(op: str) -> str:
 
 def compiled(op: str, arch: int, few: bool) -> Iterator[Compiled]:
     """Compile every distinct kernel that the op launches, forward and backward."""
-    seen = set()
+    known = set()
     for size, dtype, call in calls(op, few):
         with launches(arch) as launched:
             call()
         for kernel, made, options in launched:
-            if id(made) not in seen:
-                seen.add(id(made))
+            if id(made) not in known:
+                known.add(id(made))
                 cut = ", ".join(
                     f"{k} {v}" for k, v in options.items() if isinstance(v, int) and v is not True
                 )
@@ -148,7 +148,7 @@ def launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
     from triton.runtime.jit import JITFunction
 
     class Absent:
-        """What the compiler asks of a driver."""
+        """Answer the compiler's questions to a driver."""
 
         def get_current_target(self) -> GPUTarget:
             return GPUTarget("cuda", arch, 32)
@@ -159,18 +159,18 @@ def launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
         def get_current_stream(self, device: int) -> int:
             return 0
 
-    found: list[tuple[str, Any, dict[str, Any]]] = []
+    launched: list[tuple[str, Any, dict[str, Any]]] = []
     run = JITFunction.run
 
     def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         made = run(self, *args, grid=grid, warmup=True, **options)
-        found.append((self.__name__.lstrip("_"), made, options))
+        launched.append((self.__name__.lstrip("_"), made, options))
         return made
 
     driver.set_active(Absent())  # pyright: ignore[reportArgumentType]
     JITFunction.run = compile_only
     try:
-        yield found
+        yield launched
     finally:
         JITFunction.run = run
 

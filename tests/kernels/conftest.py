@@ -1,4 +1,4 @@
-"""For tests on a device."""
+"""Fixtures of tests on a device."""
 
 import json
 import os
@@ -18,7 +18,7 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 
 @pytest.fixture(autouse=True)
 def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
-    """Errors and bounds of what the test held against its definition, in pytest's XML."""
+    """Report the errors and bounds of each comparison in pytest's XML."""
     HELD.clear()
     yield
     if HELD:
@@ -27,7 +27,7 @@ def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
 
 
 def end_if_lost() -> None:
-    """After an illegal access a process can do nothing more there: xdist starts another in its place."""
+    """End a worker whose device fails after an illegal access: xdist starts another in its place."""
     if "PYTEST_XDIST_WORKER" not in os.environ or not torch.cuda.is_initialized():
         return
     try:
@@ -38,7 +38,7 @@ def end_if_lost() -> None:
 
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a kernel does not write is NaN."""
+    """Fill new tensors with NaN, which stays where a kernel does not write."""
     new_empty, empty_like, empty = Tensor.new_empty, torch.empty_like, torch.empty
 
     def poison(x: Tensor) -> Tensor:

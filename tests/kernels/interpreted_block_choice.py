@@ -8,9 +8,8 @@ import triton
 import triton.language as tl
 from torch.func import vmap
 
-from tests.kernels import test_block_choice_gpu as on_a_card
 from tests.kernels.spans import mixer_runs
-from tests.kernels.test_block_choice_gpu import Call, exactly, inputs
+from tests.kernels.test_block_choice_gpu import Call, check_as_good, check_exact, inputs
 from zoo.kernels.block_choice import block_choice
 from zoo.kernels.block_choice import triton as ours
 from zoo.kernels.block_choice.reference import block_choice_reference
@@ -28,25 +27,25 @@ CALLS = [  # tiles of 64 rows and 32 blocks
 
 @pytest.mark.parametrize("programs", [1, 1024], ids=["long walks", "short walks"])
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_the_blocks_of_float64(call: Call, programs: int, monkeypatch: pytest.MonkeyPatch):
-    """Of random numbers, no two of whose scores are near; and of whole ones, many of which are equal."""
+def test_blocks_are_those_of_float64(call: Call, programs: int, monkeypatch: pytest.MonkeyPatch):
+    """Random numbers have no two scores that are near; many of whole numbers are equal."""
     monkeypatch.setattr(ours, "PROGRAMS", programs)
     given = inputs(call, "cpu")
-    assert torch.equal(block_choice_triton(*given), block_choice_reference(*exactly(given)))
+    check_exact(given)
     given[:2] = given[0].round(), given[1].round()
-    assert torch.equal(block_choice_triton(*given), block_choice_reference(*exactly(given)))
+    check_exact(given)
 
 
 def test_many_spans_of_many_slots_are_merged_in_parts():
     given = inputs(Call(1, 1, 1, 1, 3, 600, 2, 1, 0, 33, None), "cpu")
     assert ours.cut_of(1, 3, 600, 64).spans == 7
-    assert torch.equal(block_choice_triton(*given), block_choice_reference(*exactly(given)))
+    check_exact(given)
 
 
 def test_rows_in_any_order():
     given = inputs(CALLS[0], "cpu")
     given[2] = given[2].flip(0)
-    assert torch.equal(block_choice_triton(*given), block_choice_reference(*exactly(given)))
+    check_exact(given)
 
 
 @pytest.mark.parametrize(("blocks", "top_k"), [(0, 3), (4, 0)])
@@ -56,7 +55,7 @@ def test_nothing_to_choose(blocks: int, top_k: int):
 
 
 def test_ranks_are_in_the_order_of_scores():
-    """Of equal scores the lowest block is above; -inf and what does not count are the lowest of all."""
+    """The lowest block ranks first among equal scores; -inf and what does not count rank last."""
 
     @triton.jit
     def ranked(scores, ranks, counts, N: tl.constexpr):
@@ -82,11 +81,11 @@ def test_stacked_members_are_more_of_the_batch():
     def member(q: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         return block_choice_triton(q, c, starts, *sizes)
 
-    found = vmap(member, in_dims=(0, None))(stacked, c)
-    assert all(torch.equal(found[i], member(stacked[i], c)) for i in range(3))
-    found = vmap(member, in_dims=(1, 0))(stacked.movedim(0, 1), torch.stack([c, -c, c.flip(2)]))
-    assert torch.equal(found[0], member(q, c)) and torch.equal(found[1], member(stacked[1], -c))
-    assert torch.equal(found[2], member(-q, c.flip(2)))
+    ids = vmap(member, in_dims=(0, None))(stacked, c)
+    assert all(torch.equal(ids[i], member(stacked[i], c)) for i in range(3))
+    ids = vmap(member, in_dims=(1, 0))(stacked.movedim(0, 1), torch.stack([c, -c, c.flip(2)]))
+    assert torch.equal(ids[0], member(q, c)) and torch.equal(ids[1], member(stacked[1], -c))
+    assert torch.equal(ids[2], member(-q, c.flip(2)))
 
 
 def test_no_gradient_passes():
@@ -104,25 +103,25 @@ def test_no_gradient_passes():
     ],
     ids=str,
 )
-def test_a_mixer_runs_it_when_asked(changes: dict[str, Any]):
-    """Whole sequences, then in parts: the same blocks, and so the same answers."""
+def test_a_mixer_runs_the_kernel(changes: dict[str, Any]):
+    """A sequence in parts has the same blocks, and so the same outputs, as the whole."""
     mixer_runs("block_choice", changes)
 
 
-def test_what_it_cannot_take_is_refused_with_a_reason():
+def test_unfit_inputs_are_refused_with_a_reason():
     given = inputs(CALLS[4], "cpu")
     long = inputs(Call(1, 1, 1, 1, 1, 70, 4, 2, 0, 65, None), "cpu")
-    for wrong, says in (
+    for wrong, reason in (
         ([given[0].double(), *given[1:]], "torch.float64 and torch.float32"),
         ([given[0], given[1].bfloat16(), *given[2:]], "torch.float32 and torch.bfloat16"),
         (long, r"top_k \(=65\) must be at most 64"),
     ):
-        with kernels("triton"), pytest.raises(ValueError, match=f"cannot run block_choice: .*{says}"):
+        with kernels("triton"), pytest.raises(ValueError, match=f"cannot run block_choice: .*{reason}"):
             block_choice(*wrong)
 
 
-def test_what_the_gpu_tests_do_works_on_small_calls():
+def test_the_checks_of_the_gpu_tests_work_here():
     given = inputs(CALLS[0], "cpu")
-    on_a_card.as_good(block_choice_triton(*given), given)
+    check_as_good(block_choice_triton(*given), given)
     with pytest.raises(AssertionError):
-        on_a_card.as_good(block_choice_triton(*given).flip(-1), given)
+        check_as_good(block_choice_triton(*given).flip(-1), given)

@@ -4,6 +4,7 @@ Beyond the outputs, one of the mixers that call the same ops will do; the others
 stacked members, whom each op's own tests have as well.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,29 +18,21 @@ from zoo.mixers.cases import Case
 LENGTH = 18
 CASES = [case for case in laws.served() if not case.changes]  # the variants: on a card
 FIRST = list({laws.ops_of(case): case for case in reversed(CASES)}.values())
-OTHERS = [pytest.param(case, marks=pytest.mark.slow) for case in CASES if case not in FIRST]
-one_of_a_kind = pytest.mark.parametrize("case", [*FIRST, *OTHERS], ids=str)
+QUICK = {  # law -> cases that run without -m slow
+    laws.parts_make_the_whole: CASES,
+    laws.gradients_are_those_of_the_definition: FIRST,
+    laws.the_past_stands_still: FIRST,
+}
+EACH = [
+    pytest.param(law, case, marks=() if case in QUICK.get(law, ()) else pytest.mark.slow)
+    for law in laws.LAWS
+    for case in CASES
+]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_parts_make_the_whole(case: Case):
-    laws.parts_make_the_whole(case, "cpu", LENGTH, [7, 16, 17])
-
-
-@one_of_a_kind
-def test_gradients_are_those_of_the_definition(case: Case):
-    laws.gradients_are_those_of_the_definition(case, "cpu", LENGTH)
-
-
-@one_of_a_kind
-def test_the_past_stands_still(case: Case):
-    laws.the_past_stands_still(case, "cpu", LENGTH)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_members_train_as_they_would_alone(case: Case):
-    laws.members_train_as_they_would_alone(case, "cpu", LENGTH)
+@pytest.mark.parametrize(("law", "case"), EACH, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_a_mixer_keeps_its_laws_through_triton(law: Callable[[Case, str, int], None], case: Case):
+    law(case, "cpu", LENGTH)
 
 
 def test_a_population_trains_through_them(tmp_path: Path):

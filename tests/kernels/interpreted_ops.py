@@ -11,11 +11,11 @@ from tests.kernels.agreement import (
     gradients_inside_vmap,
     members_as_alone,
     near_in_norm,
-    same_bits_twice,
 )
 from tests.kernels.spans import Call, inputs, mixer_runs
 from tests.kernels.triton_cases import EPS, KERNELS, Dims, Kernel, Size, of_each, refuse
 from zoo.kernels.choice import kernels
+from zoo.kernels.common.agreement import same_bits_twice
 from zoo.kernels.se_attention import se_attention
 from zoo.kernels.selective_scan.triton import unfit
 from zoo.kernels.taylor_scan import triton_launches as launch
@@ -27,7 +27,7 @@ SUMMARIES, DIAGONAL, _, SELECTIVE, TAYLOR, TAYLOR_SCAN = KERNELS
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one block of queries, so that few tokens are many chunks of the Taylor scan."""
+    """Cut the Taylor scan into chunks of one block of queries, so that few tokens are many chunks."""
     monkeypatch.setattr(launch, "CHUNK", 64)
 
 
@@ -52,17 +52,17 @@ def test_gradients_inside_vmap(kernel: Kernel):
 
 
 @pytest.mark.parametrize(("kernel", "refused"), of_each("refused"), ids=str)
-def test_what_it_cannot_take_is_refused_with_a_reason(kernel: Kernel, refused: tuple[dict[int, Any], str]):
+def test_unfit_inputs_are_refused_with_a_reason(kernel: Kernel, refused: tuple[dict[int, Any], str]):
     change, why = refused
     with kernels("triton"), pytest.raises(ValueError, match=f"cannot run {kernel.op}: .*{why}"):
         refuse(kernel, change)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_what_the_gpu_tests_do_works_here(kernel: Kernel):
+def test_the_checks_of_the_gpu_tests_work_here(kernel: Kernel):
     given = kernel.draw(*kernel.inside, *SINGLE)
     near_in_norm(kernel.function, kernel.on_a_card, given)
-    same_bits_twice(kernel.function, given)
+    assert same_bits_twice(kernel.function, given)
 
 
 # of one op --------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_strong_decay_and_large_inputs_stay_finite():
     assert all(x.isfinite().all() for x in (y, h, *grads))
 
 
-def test_each_input_of_a_scan_has_its_own_precision():
+def test_inputs_of_a_scan_may_differ_in_precision():
     given = SELECTIVE.draw(1, 3, 4, 5, True, "cpu", torch.bfloat16)
     assert {x.dtype for x in given} == {torch.bfloat16, torch.float32}
     assert unfit(*given) is None
@@ -141,7 +141,7 @@ def test_spans_side_by_side(monkeypatch: pytest.MonkeyPatch, started: bool):
 @torch.no_grad()
 @pytest.mark.parametrize("cut", [1, 64, 99])
 def test_a_state_is_all_that_a_head_leaves(cut: int):
-    """In two parts, the second token by token at its end."""
+    """A state and the rest, its last token by itself, give what the whole gives."""
     q, k, v, *_ = TAYLOR_SCAN.draw(1, 1, 100, 4, 6, False, *SINGLE)
     y, kv, z = TAYLOR_SCAN.function(q, k, v, EPS)
     parts, state = [], (None, None)
@@ -152,7 +152,7 @@ def test_a_state_is_all_that_a_head_leaves(cut: int):
     torch.testing.assert_close([torch.cat(parts, 2), *state], [y, kv, z])
 
 
-def test_a_state_alone_can_be_asked_for_its_gradients():
+def test_a_loss_may_read_a_state_alone():
     """y takes no part in the loss, or z none."""
     q, k, v, eps, kv, z = TAYLOR_SCAN.draw(1, 1, 70, 3, 4, True, *SINGLE)
     for pick in (lambda out: out[1].square().sum(), lambda out: out[2].square().sum()):
@@ -173,7 +173,7 @@ def test_a_bias_for_a_chunk_needs_chunks_of_one_size():
 
 
 @pytest.mark.parametrize("changes", [{"selection": "first"}, {"gate": "bias", "num_kv_heads": 1}], ids=str)
-def test_se_attn_attends_with_it(changes: dict[str, Any]):
+def test_se_attn_runs_the_kernel(changes: dict[str, Any]):
     mixer_runs("se_attention", changes)
 
 

@@ -20,18 +20,18 @@ from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, build
 from zoo.mixers.laws import in_parts
 
-FACTOR, FLOOR = 8, 4e-6  # times torch's own error, and of the largest number besides
+FACTOR, FLOOR = 8, 4e-6  # allowed: FACTOR times torch's error, and FLOOR of the largest number
 
 
 @cache
 def served() -> list[Case]:
-    """Whose mixer calls an op that has a Triton form, in training or token by token."""
+    """Return the cases whose mixer calls an op that has a Triton form, in training or token by token."""
     return [case for case in cases() if ops_of(case)]
 
 
 @cache
 def ops_of(case: Case) -> frozenset[str]:
-    """The ops with a Triton form that it calls."""
+    """Return the ops with a Triton form that the mixer calls."""
     mixer = build(case)
     with torch.no_grad(), kernels("auto") as used:
         _, state = mixer.extend(tokens(8))
@@ -53,11 +53,11 @@ class Trial:
         self.plain, self.ours = deepcopy(self.exact).float(), deepcopy(self.exact).float().to(device)
 
     def near(self, run: Callable[[Mixer, Tensor], list[Tensor]], x: Tensor) -> None:
-        """What `run` gives through Triton is near its result in float64."""
+        """Assert that what `run` gives through Triton is near its result in float64."""
         true, torchs = run(self.exact, x), run(self.plain, x.float())
         with through_triton():
-            found = run(self.ours, x.float().to(self.device))
-        for i, (mine, other, right) in enumerate(zip(found, torchs, true, strict=True)):
+            ours = run(self.ours, x.float().to(self.device))
+        for i, (mine, other, right) in enumerate(zip(ours, torchs, true, strict=True)):
             error, allowed = ((y.double().cpu() - right).abs().max() for y in (mine, other))
             bound = FACTOR * allowed + FLOOR * right.abs().max()
             assert error <= bound, (i, float(error), float(allowed), float(right.abs().max()))
@@ -65,7 +65,7 @@ class Trial:
 
 @contextmanager
 def through_triton():
-    """Inside, Triton.  Skips the test where a kernel refuses these sizes, and where none was called."""
+    """Choose Triton inside; skip the test where a kernel refuses these sizes, and where none was called."""
     with kernels(TRITON) as choice:
         try:
             yield
@@ -75,15 +75,18 @@ def through_triton():
         pytest.skip("this way of computing calls no op that has a Triton form")
 
 
+CUTS = {18: [7, 16, 17], 150: [1, 33, 130, 149]}  # of a sequence of that length, in parts
+
+
 @torch.no_grad()
-def parts_make_the_whole(case: Case, device: str, length: int, cuts: list[int]) -> None:
-    """A sequence in one go, and from the start or a state in parts, the last ones of one token."""
-    x = tokens(length)
+def parts_make_the_whole(case: Case, device: str, length: int) -> None:
+    """Compare a sequence in one go with its parts, the last ones of one token."""
+    x, cuts = tokens(length), CUTS[length]
     Trial(case, device).near(lambda m, x: [m(x), *in_parts(m, x, cuts)[0].tensor_split(cuts, dim=1)], x)
 
 
 def gradients_are_those_of_the_definition(case: Case, device: str, length: int) -> None:
-    """Of every parameter and of the input, through a state halfway as well."""
+    """Compare the gradients of every parameter and of the input, through a state halfway as well."""
 
     def run(mixer: Mixer, x: Tensor) -> list[Tensor]:
         x = x.clone().requires_grad_()
@@ -99,7 +102,7 @@ def gradients_are_those_of_the_definition(case: Case, device: str, length: int) 
 
 @torch.no_grad()
 def the_past_stands_still(case: Case, device: str, length: int) -> None:
-    """However large what comes later is."""
+    """Assert that later inputs, however large, change no earlier output."""
     trial, x = Trial(case, device), tokens(length).float().to(device)
     cut = length // 2 + 1
     other = torch.cat([x[:, :cut], 1e4 * x[:, cut:]], dim=1)
@@ -109,19 +112,27 @@ def the_past_stands_still(case: Case, device: str, length: int) -> None:
 
 
 def members_train_as_they_would_alone(case: Case, device: str, length: int) -> None:
-    """Two, stacked: outputs and gradients."""
+    """Compare the outputs and gradients of two stacked members with those of each alone."""
     members = [Trial(case, device, seed).ours for seed in (1, 2)]
     x = torch.stack([tokens(length, seed).float().to(device) for seed in (1, 2)])
     weights, buffers = stack_module_state(members)
     with through_triton():
-        together = vmap(lambda w, b, own: functional_call(members[0], (w, b), (own,)))(weights, buffers, x)
+        together = vmap(lambda w, b, x: functional_call(members[0], (w, b), (x,)))(weights, buffers, x)
         together.square().mean().backward()
-        alone = [member(own) for member, own in zip(members, x, strict=True)]
+        alone = [member(inputs) for member, inputs in zip(members, x, strict=True)]
         (torch.stack(alone).square().mean()).backward()
     torch.testing.assert_close(together, torch.stack(alone), rtol=1e-4, atol=1e-5)
     for name, stacked in weights.items():
         for i, member in enumerate(members):
-            own = member.get_parameter(name).grad
-            if own is not None:
+            alone_grad = member.get_parameter(name).grad
+            if alone_grad is not None:
                 assert stacked.grad is not None
-                torch.testing.assert_close(stacked.grad[i], own, rtol=1e-3, atol=1e-5)
+                torch.testing.assert_close(stacked.grad[i], alone_grad, rtol=1e-3, atol=1e-5)
+
+
+LAWS = (
+    parts_make_the_whole,
+    gradients_are_those_of_the_definition,
+    the_past_stands_still,
+    members_train_as_they_would_alone,
+)

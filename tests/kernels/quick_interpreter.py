@@ -2,7 +2,7 @@
 
 At every call of a function inside a kernel it looks all of triton.language through for what to put in place
 of its operations, though the launch has done so; and it computes each sum and product of integers twice, to
-see whether they overflow, and tells nobody unless it debugs.
+see whether they overflow, which it reports only in debug mode.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from triton.runtime import interpreter
 
 
 def quicken() -> None:
-    """For this process."""
+    """Patch the interpreter of this process."""
     interpreter._patch_lang = _once_a_launch(interpreter._patch_lang)
     builder = interpreter.interpreter_builder
     builder.options = replace(builder.options, sanitize_overflow=False)

@@ -17,7 +17,7 @@ class Call(NamedTuple):
     sets: int
     length: int
     first: int  # position of the first new token
-    kept: int  # tokens from before it
+    past: int  # tokens from before it
     chunk: int | tuple[int, ...]  # several: drawn for each, from the first token on
     block: int
     top_k: int
@@ -25,7 +25,7 @@ class Call(NamedTuple):
     biased: bool
 
 
-CALLS = [  # sets is 1 or groups; kept: whole blocks and the open chunk
+CALLS = [  # sets is 1 or groups; past: whole blocks and the open chunk
     Call(2, 2, 2, 1, 37, 0, 0, 8, 4, 2, False, False),
     Call(2, 4, 2, 2, 61, 0, 0, 12, 3, 3, False, True),
     Call(2, 4, 2, 1, 40, 0, 0, 8, 4, 2, True, True),
@@ -49,9 +49,9 @@ def chunks_of(call: Call, device: str) -> Chunks:
 
 
 def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[Any]:
-    """q, k, v as pieces of one projection, heads side by side; ids; the bias; chunks; block_size."""
+    """Draw q, k, v as pieces of one projection, heads side by side; ids; the bias; chunks; block_size."""
     rng = torch.Generator().manual_seed(call.length + call.first)
-    keys = call.kept + call.length
+    keys = call.past + call.length
 
     def drawn(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=rng).to(device, dtype)
@@ -60,7 +60,7 @@ def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = 
     k, v = drawn(call.batch, keys, call.groups, 2 * channels).transpose(1, 2).chunk(2, -1)
     chunks = chunks_of(call, "cpu")
     starts = chunks.starts[chunks.of_token] if call.per_token else chunks.starts
-    ends = (call.first - call.kept) + call.block * torch.arange(1, keys // call.block + 1)
+    ends = (call.first - call.past) + call.block * torch.arange(1, keys // call.block + 1)
     scores = torch.randn(call.batch, call.sets, len(starts), len(ends), generator=rng)
     ids = best_ids(scores, ends <= starts[:, None], call.top_k).to(device)
     bias = torch.randn(ids.shape, generator=rng).to(device).requires_grad_() if call.biased else None
@@ -70,7 +70,7 @@ def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = 
 
 
 def mixer_runs(op: str, changes: dict[str, Any]) -> None:
-    """SE-Attn calls our Triton form of the op, on a whole sequence and in parts, and answers as before."""
+    """Assert that SE-Attn runs the op's Triton form, on a sequence and its parts, with the same outputs."""
     mixer = SEAttn(d_model=16, num_heads=2, chunk_size=8, **changes)
     x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():

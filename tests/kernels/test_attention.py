@@ -61,13 +61,15 @@ def test_runs_through_the_fused_kernel(length: int, window: int | None, biased: 
         (4, 9, "all"),
     ],
 )
-def test_agrees_with_torch_s_in_float64(monkeypatch, at_once: int, length: int, keys: int, form: str):
+def test_attention_by_matrices_agrees_with_torch_in_float64(
+    monkeypatch, at_once: int, length: int, keys: int, form: str
+):
     monkeypatch.setattr(dense, "AT_ONCE", at_once)
     shape = {"mask": (1, 1, length, keys), "heads": (2, 3, length, keys)}.get(form)
     mask = None if shape is None else (torch.rand(shape) < 0.5) | (torch.arange(keys) == 0)
-    found = partial(attention_dense, mask=mask, is_causal=form == "causal")
+    ours = partial(attention_dense, mask=mask, is_causal=form == "causal")
     wanted = partial(F.scaled_dot_product_attention, attn_mask=mask, is_causal=form == "causal")
-    as_definition(found, wanted, trained(*draw([2, 3, length, 6], [2, 3, keys, 6], [2, 3, keys, 5])))
+    as_definition(ours, wanted, trained(*draw([2, 3, length, 6], [2, 3, keys, 6], [2, 3, keys, 5])))
 
 
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -79,29 +81,29 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("window", [None, 9, 40])
-def test_training_in_bfloat16_takes_it_and_comes_nearly_as_near_as_torch_s(monkeypatch, window: int | None):
+def test_training_in_bfloat16_takes_them_and_is_nearly_as_exact_as_torch(monkeypatch, window: int | None):
     """Torch's fused kernel keeps dp in float32, which costs it its speed."""
     q, k, v = (x.detach().bfloat16().requires_grad_() for x in torch.randn(3, 2, 2, 150, 16))
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     upstream = torch.randn(2, 2, 150, 16)
 
-    def found(function, inputs: list[Tensor]) -> list[Tensor]:
+    def results(function, inputs: list[Tensor]) -> list[Tensor]:
         y = function(*inputs, window, None)
         return [y.detach(), *torch.autograd.grad(y, inputs, upstream.to(y))]
 
-    exact = found(attention_reference, wide)
+    exact = results(attention_reference, wide)
     monkeypatch.setattr(fused, "dense_is_quicker", lambda *_: False)
-    theirs = found(attention, [q, k, v])
+    theirs = results(attention, [q, k, v])
     monkeypatch.undo()
     calls = taken(monkeypatch)
     with torch.autocast("cpu", torch.bfloat16):
-        ours = found(attention, [q, k, v])
+        ours = results(attention, [q, k, v])
     assert calls
     for mine, other, true in zip(ours, theirs, exact, strict=True):
         assert (mine - true).norm() <= 1.4 * (other - true).norm()
 
 
-def test_everything_else_goes_through_torch_s(monkeypatch):
+def test_all_other_inputs_go_through_torch(monkeypatch):
     calls = taken(monkeypatch)
     q, k, v = torch.randn(3, 1, 2, 30, 8).requires_grad_()
     attention(q, k, v)

@@ -59,8 +59,13 @@ def exactly(given: list[Any]) -> list[Any]:
     return [given[0].double(), given[1].double(), *given[2:]]
 
 
-def as_good(ids: Tensor, given: list[Any]) -> None:
-    """The n-th best block of each row has the n-th best score in float64, but for what rounding may swap."""
+def check_exact(given: list[Any]) -> None:
+    """Assert that the blocks are those of float64."""
+    assert torch.equal(block_choice_triton(*given), block_choice_reference(*exactly(given)))
+
+
+def check_as_good(ids: Tensor, given: list[Any]) -> None:
+    """Assert that the n-th block of each row has the n-th best score in float64, but for rounding."""
     queries, summaries, starts, sets, size, first, _, within = exactly(given)
     exact = block_choice_reference(*exactly(given))
     assert torch.equal(ids < 0, exact < 0)
@@ -79,7 +84,7 @@ def as_good(ids: Tensor, given: list[Any]) -> None:
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_blocks_as_good_as_those_of_float64(call: Call, dtype: torch.dtype):
     given = inputs(call, "cuda", dtype)
-    as_good(block_choice_triton(*given), given)
+    check_as_good(block_choice_triton(*given), given)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
@@ -87,7 +92,7 @@ def test_of_equal_scores_the_lowest_block(call: Call):
     """Whole numbers, which every product and sum holds."""
     given = inputs(call, "cuda")
     given[:2] = given[0].round(), given[1].round()
-    assert torch.equal(block_choice_triton(*given), block_choice_reference(*exactly(given)))
+    check_exact(given)
 
 
 def test_two_runs_give_the_same_bits():

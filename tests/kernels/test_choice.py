@@ -1,4 +1,4 @@
-"""kernels=: what is asked for runs, what ran is noted, what cannot be had says why, as the listing does."""
+"""kernels=: the chosen form runs and is recorded; an unavailable one is refused with its reason."""
 
 import re
 from dataclasses import replace
@@ -41,16 +41,16 @@ def test_outside_of_any_choice_the_usual_form_runs():
 
 
 @pytest.mark.parametrize(
-    ("asked", "runs"),
+    ("setting", "runs"),
     [("auto", "chunked"), ("reference", "reference"), ("triton", "chunked"), ("package", "chunked")],
 )
-def test_what_is_asked_for_runs_and_is_noted(asked: str, runs: str):
-    with kernels(asked) as choice:
+def test_the_chosen_form_runs_and_is_recorded(setting: str, runs: str):
+    with kernels(setting) as choice:
         assert OP.run("chunked", X) == runs
     assert choice.record() == {"toy": runs}
 
 
-def test_a_choice_ends_with_its_context_and_notes_only_its_own_calls():
+def test_a_choice_ends_with_its_context_and_records_only_its_calls():
     with kernels("reference") as outer:
         with kernels("auto") as inner:
             OP.run("chunked", X)
@@ -67,9 +67,9 @@ def test_one_token_needs_no_chunk(length: tuple[int, int], forms: str):
     assert choice.record() == {"taylor_scan": forms}
 
 
-def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
-    """Kernels are execution, like threads: the cell stays the same, and so does what it learns."""
-    cells = [tiny(mixer="sliding_window", kernels=asked) for asked in ("auto", "reference")]
+def test_a_record_names_the_kernels_and_a_run_id_does_not(tmp_path: Path):
+    """Kernels, like threads, change neither the cell nor what it learns."""
+    cells = [tiny(mixer="sliding_window", kernels=setting) for setting in ("auto", "reference")]
     assert len({cell.run_id for cell in cells}) == len({cell.point for cell in cells}) == 1
     outcomes = []
     for cell in cells:
@@ -102,9 +102,9 @@ def test_a_model_without_a_single_such_op_is_refused_before_any_step(
 ):
     monkeypatch.setattr("zoo.kernels.choice.interpreted", lambda: True)
     monkeypatch.setattr("zoo.kernels.choice.no_device", lambda: None)
-    says = r"be had: fft_conv has reference, fft, native; linear has reference, onednn.  Use kernels=auto"
+    reason = r"be had: fft_conv has reference, fft, native; linear has reference, onednn.  Use kernels=auto"
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=reason):
         train(tiny(mixer="long_conv", kernels="triton"), tmp_path)
 
 
@@ -121,32 +121,24 @@ def test_a_model_without_a_single_such_op_is_refused_before_any_step(
         ),
     ],
 )
-def test_one_op_with_such_a_form_will_do_if_it_can_be_had(
+def test_one_op_with_an_available_form_is_enough(
     monkeypatch: pytest.MonkeyPatch, used: list[Op], missing: str | None, refused: str | None
 ):
     monkeypatch.setattr(Op, "missing", lambda self, name: missing)
-    said = unserved("triton", used)
-    assert (refused in said) if refused and said else said is refused
+    refusal = unserved("triton", used)
+    assert (refused in refusal) if refused and refusal else refusal is refused
 
 
-def test_a_look_at_the_ops_leaves_no_note():
+def test_checking_which_ops_are_served_records_nothing():
     with kernels("triton") as choice, pytest.raises(ValueError, match="uses no op"):
         check_served("triton", lambda: OP.run("chunked", X))  # toy is no op of this package
     assert choice.record() == {}
 
 
 def test_a_package_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch):
-    class Adapter:
-        @staticmethod
-        def unfit(x: torch.Tensor) -> str | None:
-            return None if x.numel() == 1 else "too many"
-
-        @staticmethod
-        def toy_fla(x: torch.Tensor) -> str:
-            return "fla"
-
+    adapter = SimpleNamespace(unfit=lambda x: None if x.numel() == 1 else "too many", toy_fla=lambda x: "fla")
     op = Op("toy", {"reference": reference, "chunked": chunked}, others=("fla",))
-    monkeypatch.setattr(op, "module", lambda name: Adapter)
+    monkeypatch.setattr(op, "module", lambda name: adapter)
     monkeypatch.setattr("zoo.kernels.choice.absent", lambda name: None)
     with kernels("package"):
         assert op.run("chunked", X) == "fla"
@@ -156,8 +148,8 @@ def test_a_package_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_torch_compile_cannot_trace_is_refused_before_training(tmp_path: Path):
     cell = tiny(trainer="gpu", kernels="package", trainer__step="compile")
-    says = r"trainer.step \(=compile\) cannot trace what kernels=package calls: use trainer.step=auto"
-    assert re.match(says, "; ".join(Validator().problems(cell)))
+    reason = r"trainer.step \(=compile\) cannot trace what kernels=package calls: use trainer.step=auto"
+    assert re.match(reason, "; ".join(Validator().problems(cell)))
     assert contradiction("package", "gpu", "graph") is contradiction("triton", "gpu", "compile") is None
 
 
@@ -171,7 +163,7 @@ def test_a_tensor_that_32_bits_cannot_count_is_refused(monkeypatch: pytest.Monke
 
 
 def test_no_mixer_attends_past_the_ops():
-    """What it ran would not be in the record."""
+    """The record would not name a kernel that a mixer calls past the ops."""
     sources = {path.name: path.read_text() for path in (ROOT / "zoo" / "mixers").rglob("*.py")}
     assert not [
         name for name, text in sources.items() if "scaled_dot_product" in text or "flex_attention" in text
@@ -193,13 +185,13 @@ def test_the_table_in_the_docs(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
-def test_what_cannot_run_here_says_why():
+def test_the_listing_gives_the_reason_why_a_form_cannot_run():
     here = {op.name: dict((name, why) for name, _, why in rows(op)) for op in ops()}
     assert here["taylor_attention"]["reference"] == here["taylor_attention"]["fused"] == "yes"
     assert here["taylor_attention"]["triton"].startswith("no: ")
 
 
-def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch):
+def test_the_listing_counts_the_verdicts_of_a_card(monkeypatch: pytest.MonkeyPatch):
     op = next(op for op in ops() if op.name == "attention")
     monkeypatch.setattr(type(op), "missing", lambda self, name: None)
     key = Key("a card", "torch=2", "attention", "flash_attn", "0", "bfloat16:64", "sdpa", True)
@@ -214,7 +206,7 @@ def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    ("broken", "found", "says"),
+    ("broken", "installed", "reason"),
     [
         (ModuleNotFoundError("No module named 'torch_old'"), True, "mamba_ssm cannot be imported: No module"),
         (OSError("libcudart"), True, "mamba_ssm cannot be imported: libcudart"),
@@ -222,14 +214,14 @@ def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch):
         (None, False, "mamba_ssm is not installed"),
     ],
 )
-def test_a_package_that_cannot_be_had_says_why(
-    monkeypatch: pytest.MonkeyPatch, broken: Exception | None, found: bool, says: str
+def test_an_unavailable_package_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, broken: Exception | None, installed: bool, reason: str
 ):
     def imported(name: str) -> None:
         if broken and (str(broken) == name or "_cuda" not in str(broken)):
             raise broken
 
-    spec = ModuleSpec("mamba_ssm", None) if found else None
+    spec = ModuleSpec("mamba_ssm", None) if installed else None
     monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: spec)
     monkeypatch.setattr(available.importlib, "import_module", imported)
-    assert says in (absent.__wrapped__("mamba_ssm") or "")
+    assert reason in (absent.__wrapped__("mamba_ssm") or "")

@@ -1,4 +1,4 @@
-"""Every form in torch of every op computes what its definition does; and what these do not show."""
+"""Every form in torch of every op computes what its definition does."""
 
 import inspect
 from itertools import product
@@ -89,7 +89,7 @@ def whole_numbers(rows: int, blocks: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def best_of(queries: Tensor, summaries: Tensor, start: int, first: int, max_blocks: int) -> list[int]:
-    """Of one sequence, row and index set: all its heads [H C], and the summaries they read [H U C]."""
+    """Return the best blocks for all heads of one row [H C], and the summaries they read [H U C]."""
     scores = [float((queries * summaries[:, u]).sum()) for u in range(summaries.shape[1])]
     ended = [u for u in range(len(scores)) if (first + u + 1) * 4 <= start]
     reached = [u for u in ended if first + u >= start // 4 - max_blocks]
@@ -122,7 +122,7 @@ def test_stacked_members_choose_as_alone():
     assert torch.equal(together, torch.stack([member(queries), member(-queries)]))
 
 
-def test_diagonal_scans_leave_their_inputs_as_they_were():
+def test_diagonal_scans_change_no_input():
     inputs = cases.diagonal_scan(9, (3,), True)
     before = [x.detach().clone() for x in inputs]
     h, _ = public("diagonal_scan")(*inputs)
@@ -130,7 +130,7 @@ def test_diagonal_scans_leave_their_inputs_as_they_were():
     assert all(map(torch.equal, inputs, before))
 
 
-def test_what_is_wide_is_gathered_and_the_record_says_so():
+def test_many_rows_or_keys_a_block_are_gathered():
     for call, expected in (
         (Call(1, 1, 1, 1, 600, 0, 0, 16, 4, 2, True, False), "gathered"),
         (Call(1, 1, 1, 1, 1, 512, 512, 16, 4, 2, True, False), "gathered"),
@@ -168,9 +168,9 @@ class Largest(TorchDispatchMode):
 def memory(scan, inputs: list[Tensor]) -> tuple[int, int]:
     """Scalars of the largest tensor in forward and backward, and of all that is saved between the two."""
     saved = []
-    with Largest() as seen, saved_tensors_hooks(lambda s: saved.append(s) or s, lambda s: s):
+    with Largest() as largest, saved_tensors_hooks(lambda s: saved.append(s) or s, lambda s: s):
         scan(*inputs)[0].sum().backward()
-    return seen.scalars, sum(s.numel() for s in saved)
+    return largest.scalars, sum(s.numel() for s in saved)
 
 
 def test_nothing_has_a_state_for_every_token():

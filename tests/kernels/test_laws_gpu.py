@@ -1,4 +1,6 @@
-"""On a card: every mixer, in every variant, keeps its laws through Triton."""
+"""Every mixer, in every variant, keeps its laws through Triton on a card."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,17 +16,6 @@ CASES = sorted(laws.served(), key=lambda case: bool(case.changes))  # the varian
 pytestmark = [pytest.mark.gpu, pytest.mark.parametrize("case", CASES, ids=str)]
 
 
-def test_parts_make_the_whole(case: Case):
-    laws.parts_make_the_whole(case, "cuda", LENGTH, [1, 33, 130, 149])
-
-
-def test_gradients_are_those_of_the_definition(case: Case):
-    laws.gradients_are_those_of_the_definition(case, "cuda", LENGTH)
-
-
-def test_the_past_stands_still(case: Case):
-    laws.the_past_stands_still(case, "cuda", LENGTH)
-
-
-def test_members_train_as_they_would_alone(case: Case):
-    laws.members_train_as_they_would_alone(case, "cuda", LENGTH)
+@pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
+def test_a_mixer_keeps_its_laws_through_triton(law: Callable[[Case, str, int], None], case: Case):
+    law(case, "cuda", LENGTH)

@@ -23,7 +23,7 @@ ZEN = "processor : 0\nvendor_id : {vendor}\ncpu family : {family}\n\nflags :\n"
 
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch):
-    """A machine on which oneDNN is faster, whatever this one is."""
+    """Make this machine one on which oneDNN is faster."""
     monkeypatch.setattr(onednn, "_not_faster", lambda: None)
 
 
@@ -54,12 +54,12 @@ class Strides(TorchDispatchMode):
 def test_a_factor_that_is_a_slice_is_copied(wide: int):
     """OneDNN makes sums one by one where its second factor has gaps: a thousand times slower."""
     x, weight = torch.ones(9, 2, 4, requires_grad=True), torch.ones(wide, 4, requires_grad=True)
-    with Strides() as seen:
+    with Strides() as strides:
         torch.cat([linear_onednn(one, weight) for one in x.unbind(1)], -1).square().sum().backward()
-    assert seen.dense == 6 * [True]
+    assert strides.dense == 6 * [True]
 
 
-def test_gradients_that_nobody_asks_for_are_not_made():
+def test_only_the_gradients_that_are_needed_are_computed():
     x, weight, bias = drawn(9, 4, True)
     linear_onednn(x.detach(), weight, bias.detach()).sum().backward()
     assert x.grad is None and bias.grad is None
@@ -67,7 +67,7 @@ def test_gradients_that_nobody_asks_for_are_not_made():
 
 
 @pytest.mark.usefixtures("faster")
-def test_it_is_taken_for_many_rows_in_float32():
+def test_onednn_runs_for_many_rows_in_float32():
     x, weight, bias = single(drawn(FEW, 4, True))
     assert unfit(x, weight, bias) is None
     assert "float32" in str(unfit(x.double(), weight.double()))
@@ -83,7 +83,7 @@ def test_it_is_taken_for_many_rows_in_float32():
     ("vendor", "family", "faster"),
     [("AuthenticAMD", 26, True), ("AuthenticAMD", 25, False), ("GenuineIntel", 26, False)],
 )
-def test_only_a_processor_that_mkl_slows_takes_it(
+def test_onednn_runs_only_on_processors_that_mkl_slows(
     vendor: str, family: int, faster: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
@@ -95,7 +95,7 @@ def test_only_a_processor_that_mkl_slows_takes_it(
 
 
 @pytest.mark.usefixtures("faster")
-def test_every_linear_layer_of_a_model_goes_by_the_op():
+def test_every_linear_layer_of_a_model_calls_the_op():
     layers = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4, bias=False), nn.LayerNorm(4)))
     before = {name: weight.clone() for name, weight in layers.state_dict().items()}
     x = torch.randn(FEW, 4, generator=torch.Generator().manual_seed(0))

@@ -61,16 +61,16 @@ def test_ignored_rows_have_no_loss_no_gradient_and_no_part_in_the_mean(
     losses = torch.vmap(linear_cross_entropy)(x, weight, target)
     got = torch.autograd.grad(losses.sum(), (x, weight))
     for i in range(3):
-        asked = target[i] != IGNORED
+        scored = target[i] != IGNORED
         expected = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i])
         alone = gradients(linear_cross_entropy, x[i], weight[i], target[i])
         for together, one, theirs in zip((losses[i], got[0][i], got[1][i]), alone, expected, strict=True):
             torch.testing.assert_close(together, theirs)
             torch.testing.assert_close(one, theirs)
-        assert not got[0][i][~asked].any() and got[0][i][asked].any()
+        assert not got[0][i][~scored].any() and got[0][i][scored].any()
         scores, _ = answer_scores(x[i].detach(), weight[i].detach(), target[i])
-        assert not scores[~asked].any()
-        torch.testing.assert_close(scores.sum() / asked.sum(), losses[i])
+        assert not scores[~scored].any()
+        torch.testing.assert_close(scores.sum() / scored.sum(), losses[i])
 
 
 def test_a_mask_that_hides_nothing_changes_no_bit_of_a_gradient(monkeypatch: pytest.MonkeyPatch):

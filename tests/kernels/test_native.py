@@ -1,4 +1,4 @@
-"""C that the machine's compiler makes a library of: the same values, and every way in which there is none."""
+"""Forms in C, compiled on this machine: the same values, and every way in which there is no library."""
 
 import ctypes
 import hashlib
@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.command import ROOT
+from tests.command import ROOT, written
 from tests.kernels.agreement import members_as_alone, results, upstreams_of
 from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, gated_linear_attention, single
 from tests.kernels.cases import selective_scan as scanned
@@ -28,8 +28,8 @@ from zoo.kernels.common.native import FLAGS, Missing, Native, _warn, folder, lib
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 OPS = {"selective_scan": scan, "short_conv": conv, "gla": gla, "delta_rule": delta, "dplr": dplr}
-SCAN, CONV, GLA, DELTA, DPLR = (op.native.NATIVE for op in OPS.values())
-NATIVES = pytest.mark.parametrize("native", [SCAN, CONV, GLA, DELTA, DPLR], ids=OPS)
+LIBRARIES = SCAN, CONV, GLA, DELTA, DPLR = [op.native.NATIVE for op in OPS.values()]
+NATIVES = pytest.mark.parametrize("native", LIBRARIES, ids=OPS)
 
 
 def gated(length: int, per: str, strongest: float = 1.0) -> list[Tensor]:
@@ -67,13 +67,13 @@ EACH = pytest.mark.parametrize(
 
 
 def forms(op: ModuleType) -> tuple[Callable, Callable]:
-    """Its form in C, and its definition."""
+    """Return the op's form in C and its definition."""
     return op.OP.forms["native"], op.OP.forms["reference"]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One for all: each library is compiled once, but where a test asks for a home of its own."""
+    """Compile each library once for all tests, but for those that use private_home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("native")))
         patch.delenv("CC", raising=False)
@@ -83,24 +83,22 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def private_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Give the test an empty cache of libraries."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     forget()
     yield
     forget()
 
 
-OWN_HOME = pytest.mark.usefixtures("own_home")
-
-
 def forget() -> None:
-    for native in (SCAN, CONV, GLA, DELTA, DPLR):
+    for native in LIBRARIES:
         native.library.cache_clear()
         native.absent.cache_clear()
 
 
 def ran() -> str:
-    """The forms that recurrences and a scan of several tokens take, and a convolution."""
+    """Return the forms that recurrences, a scan of several tokens and a convolution take."""
     with kernels("auto") as choice:
         delta.delta_rule(*single(delta_rule(5, True, True)))
         dplr.dplr_delta_rule(*single(dplr_delta_rule(5, 1.0, True)))
@@ -113,15 +111,15 @@ def ran() -> str:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("op", "inputs"), CASES)
 def test_agrees_with_the_definition_in_double(op: ModuleType, inputs: list[Tensor], threads: int):
-    own, definition = forms(op)
+    native_form, definition = forms(op)
     upstreams = upstreams_of(definition, inputs)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        found = results(own, single(inputs), upstreams)
+        actual = results(native_form, single(inputs), upstreams)
     finally:
         torch.set_num_threads(before)
-    for got, exact in zip(found, results(definition, inputs, upstreams), strict=True):
+    for got, exact in zip(actual, results(definition, inputs, upstreams), strict=True):
         scale = max(float(exact.abs().max()), 1.0) if exact.numel() else 1.0
         torch.testing.assert_close(got.double(), exact, rtol=0, atol=1e-5 * scale)
 
@@ -135,14 +133,14 @@ def test_agrees_with_the_definition_in_double(op: ModuleType, inputs: list[Tenso
         (gla, gated(20, "head")),
     ],
 )
-def test_a_width_that_is_compiled_by_itself_is_as_any_other(op: ModuleType, inputs: list[Tensor], width: int):
-    """Against one more value channel, of which nothing is wanted."""
-    own, _ = forms(op)
+def test_widths_with_special_code_agree_with_others(op: ModuleType, inputs: list[Tensor], width: int):
+    """One more value channel, whose output no loss reads, takes the general code."""
+    native_form, _ = forms(op)
 
     def of(channels: int) -> list[Tensor]:
         q, k, v, *others, S = single(inputs)
         given = [q, k, v.repeat(1, 1, 1, channels)[..., :channels].detach().requires_grad_(), *others]
-        y, _ = own(*given, S.repeat(1, 1, 1, channels)[..., :channels].detach())
+        y, _ = native_form(*given, S.repeat(1, 1, 1, channels)[..., :channels].detach())
         gradients = torch.autograd.grad(y[..., :width].sin().sum(), given)
         return [s[..., :width] for s in (y, *gradients)]
 
@@ -150,16 +148,16 @@ def test_a_width_that_is_compiled_by_itself_is_as_any_other(op: ModuleType, inpu
 
 
 @EACH
-def test_members_of_a_population_have_weights_of_their_own(op: ModuleType, draw: Callable[[], list[Tensor]]):
+def test_stacked_members_are_as_each_alone(op: ModuleType, draw: Callable[[], list[Tensor]]):
     inputs = single(draw())
     members_as_alone(forms(op)[0], inputs, (0,) * len(inputs))
 
 
-@pytest.mark.parametrize(("exponent", "kept"), [(-1e4, 0.0), (-100.0, 0.0), (0.0, 1.0), (1e4, torch.inf)])
-def test_a_decay_of_any_size(exponent: float, kept: float):
+@pytest.mark.parametrize(("exponent", "expected"), [(-1e4, 0.0), (-100.0, 0.0), (0.0, 1.0), (1e4, torch.inf)])
+def test_decays_of_any_size_are_exact(exponent: float, expected: float):
     one, nothing, A = torch.ones(1, 2, 3), torch.zeros(1, 2, 2), torch.full((3, 2), exponent)
     _, last = scan.OP.forms["native"](0 * one, one, A, nothing, nothing, torch.ones(1, 3, 2))
-    assert (last == kept).all()
+    assert (last == expected).all()
 
 
 @pytest.mark.parametrize("per", ["head", "channel"])
@@ -174,7 +172,7 @@ def test_a_head_that_forgets_everything(per: str):
     )
 
 
-def test_what_is_no_number_stays_so():
+def test_a_nan_stays_where_it_belongs():
     x, *others = single(scanned(2, 20, 3, 4))
     with torch.no_grad():
         x[0, 7, 1] = torch.nan
@@ -183,7 +181,7 @@ def test_what_is_no_number_stays_so():
     assert not y[0, :7].isnan().any() and not y[0, :, 0].isnan().any() and not y[1].isnan().any()
 
 
-def test_is_taken_on_a_cpu_in_single_precision_and_the_record_says_so():
+def test_it_runs_on_a_cpu_in_single_precision_and_is_recorded():
     assert ran() == "native native native native native"
     for unfit, inputs in (
         (scan.native.unfit, scanned(2, 5, 3, 4)),
@@ -201,7 +199,7 @@ def test_the_check_of_a_process_is_not_that_of_its_caller(native: Native):
         assert native.absent() is None
 
 
-@OWN_HOME
+@pytest.mark.usefixtures("private_home")
 @pytest.mark.parametrize(
     ("compiler", "why"),
     [
@@ -214,7 +212,7 @@ def test_the_check_of_a_process_is_not_that_of_its_caller(native: Native):
         ("SCRIPT: echo 'int nothing;' | cc -x c -shared -fPIC - -o $last", "has no function scan_forward"),
     ],
 )
-def test_without_a_library_torch_does_it_and_the_record_says_why(
+def test_without_a_library_torch_runs_and_the_record_has_the_reason(
     compiler: str, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     if compiler.startswith("SCRIPT:"):
@@ -231,7 +229,7 @@ def test_without_a_library_torch_does_it_and_the_record_says_why(
     assert choice.record() == {"selective_scan": f"fused_loop (no native: {SCAN.absent()})"}
 
 
-def test_what_does_not_compile_says_where(tmp_path: Path):
+def test_a_failed_compilation_names_the_line(tmp_path: Path):
     source = tmp_path / "scan.c"
     source.write_text("int f(void) { return x; }")
     with pytest.raises(Missing, match=r"cannot compile it: .*scan\.c:1.* error: .*x"):
@@ -260,11 +258,8 @@ def test_a_library_that_computes_something_else_is_not_taken(
 ):
     text = native.source.read_text()
     assert right in text
-    (tmp_path / "op").mkdir()
-    (tmp_path / "common").mkdir()
-    (tmp_path / "op" / "native.c").write_text(text.replace(right, wrong))
-    shutil.copy(native.source.parents[1] / "common" / "native.h", tmp_path / "common")
-    monkeypatch.setattr(native, "source", tmp_path / "op" / "native.c")
+    written(tmp_path / "common" / "native.h", (native.source.parents[1] / "common" / "native.h").read_text())
+    monkeypatch.setattr(native, "source", written(tmp_path / "op" / "native.c", text.replace(right, wrong)))
     monkeypatch.setattr("zoo.kernels.common.native.FLAGS", tuple(f.replace("-O3", "-O0") for f in FLAGS))
     forget()
     assert "off the form in torch" in str(native.absent())
@@ -273,11 +268,12 @@ def test_a_library_that_computes_something_else_is_not_taken(
 
 
 def made() -> Path:
+    """Return the one library in the cache."""
     (path,) = folder().glob("*.so")
     return path
 
 
-@OWN_HOME
+@pytest.mark.usefixtures("private_home")
 @NATIVES
 def test_it_is_compiled_once(native: Native):
     assert native.absent() is None
@@ -298,9 +294,9 @@ for os.environ["XDG_CACHE_HOME"] in sys.argv[1:]:
 HARMS = "cut", "changed", "no checksum", "no library"
 
 
-@OWN_HOME
-def test_a_library_that_is_not_as_it_was_written_is_made_anew(tmp_path: Path):
-    """In another process: a truncated library ends the one that loads it by SIGBUS."""
+@pytest.mark.usefixtures("private_home")
+def test_a_damaged_library_is_compiled_again(tmp_path: Path):
+    """Another process loads them: a truncated library would end this one by SIGBUS."""
     assert SCAN.absent() is None
     path, homes = made(), [tmp_path / harm for harm in HARMS]
     whole = path.read_bytes()
@@ -320,7 +316,7 @@ def test_a_library_that_is_not_as_it_was_written_is_made_anew(tmp_path: Path):
         assert copy.read_bytes() not in (whole[:4096], whole + b"x")
 
 
-@OWN_HOME
+@pytest.mark.usefixtures("private_home")
 @pytest.mark.parametrize("loose", ["folder", "library", "owner"])
 def test_a_library_that_another_user_could_have_written_is_not_loaded(
     loose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -337,11 +333,11 @@ def test_a_library_that_another_user_could_have_written_is_not_loaded(
     forget()
     assert SCAN.absent() is None
     assert loaded and not any(Path(name).is_relative_to(folder()) for name in loaded)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "this process makes its own" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1 and "this process makes its own" in stderr
 
 
-@OWN_HOME
+@pytest.mark.usefixtures("private_home")
 def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -361,13 +357,15 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 @EACH
-def test_what_c_would_misread_is_refused_or_converted(
+def test_other_dtypes_are_refused_or_converted(
     op: ModuleType, draw: Callable[[], list[Tensor]], dtype: torch.dtype
 ):
-    inputs, (own, definition) = [s.detach().to(dtype) for s in draw()], forms(op)
-    if op is scan and dtype == torch.bfloat16:  # in its own passes
+    inputs, (native_form, definition) = [s.detach().to(dtype) for s in draw()], forms(op)
+    if op is scan and dtype == torch.bfloat16:  # in passes of the scan itself
         right = definition(*(s.float() for s in inputs))
-        torch.testing.assert_close([s.float() for s in own(*inputs)], list(right), rtol=2e-2, atol=2e-2)
+        torch.testing.assert_close(
+            [s.float() for s in native_form(*inputs)], list(right), rtol=2e-2, atol=2e-2
+        )
         return
     with pytest.raises(ValueError, match="native computes in float32 on a CPU, and a tensor is"):
-        own(*inputs)
+        native_form(*inputs)

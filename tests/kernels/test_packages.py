@@ -50,11 +50,11 @@ def flash_attn_func(
     i = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
     j = torch.arange(k.shape[2])
     left, right = (k.shape[2] if side < 0 else side for side in window_size)
-    seen = (j >= i - left) & (j <= i + (0 if causal else right))
+    visible = (j >= i - left) & (j <= i + (0 if causal else right))
     logits = q @ k.mT * q.shape[-1] ** -0.5
     if alibi_slopes is not None:
         logits = logits - alibi_slopes[:, None, None] * (i - j).abs()
-    return (logits.masked_fill(~seen, -torch.inf).softmax(-1) @ v).transpose(1, 2)
+    return (logits.masked_fill(~visible, -torch.inf).softmax(-1) @ v).transpose(1, 2)
 
 
 class WithoutItsGradient(torch.autograd.Function):
@@ -203,7 +203,7 @@ def test_an_adapter_gives_what_the_definition_does(stand_ins: None, op: str, pac
 
 @pytest.mark.parametrize(("decayed", "state"), [*product(BOTH, BOTH)])
 def test_delta_rule_by_fla(stand_ins: None, decayed: bool, state: bool):
-    """To bfloat16, in which it makes its products."""
+    """fla's delta rule agrees to the precision of bfloat16, in which it makes its products."""
     inputs = single(cases.delta_rule(9, decayed, state))
     for ours, theirs in zip(*(form(*inputs) for form in both("delta_rule", "fla")), strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
@@ -265,7 +265,7 @@ TWO, FOUR = torch.zeros(1, 2, 4), torch.zeros(4, 4)
         ("short_conv", "fla", [TWO, FOUR], "the tensors are on cpu"),
     ],
 )  # fmt: skip
-def test_what_a_package_cannot_take_is_said(op: str, package: str, inputs: Inputs, reason: str):
+def test_a_refusal_names_what_the_package_cannot_take(op: str, package: str, inputs: Inputs, reason: str):
     assert reason in (op_of(op).module(package).unfit(*inputs) or "")
 
 

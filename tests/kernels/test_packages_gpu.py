@@ -61,7 +61,7 @@ def short_conv(length: int, going_on: bool) -> Inputs:
     return [x, weight, bias, random(2, 3, 96) if going_on else None]
 
 
-CALLS: list[tuple[str, Callable[..., Inputs], tuple[Any, ...]]] = [  # the package, the op's inputs of what
+CALLS: list[tuple[str, Callable[..., Inputs], tuple[Any, ...]]] = [  # package, inputs, arguments
     *(("flash_attn", attention, (dtype, window, biased, *shape)) for dtype, window, biased, shape in product(
         (BF16, torch.float16), (None, 1, 64, 129), BOTH, ((300, 300), (17, 300), (1, 200)))),
     *(("mamba_ssm", selective_scan, of) for of in product((SINGLE, BF16), BOTH)),

@@ -1,4 +1,4 @@
-"""Strong decays, long sequences and half precision: what is lost, and what must not be."""
+"""Strong decays, long sequences and half precision lose no more digits than they must."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,18 +70,18 @@ def test_strong_decays_lose_no_digits(per: str):
 
 
 @torch.no_grad()
-def test_what_was_forgotten_in_chunks_before_costs_no_precision():
+def test_strong_gates_of_earlier_chunks_cost_no_precision():
     """Gates of e^-300 first: from one running sum in float32 later biases would be off by 0.03."""
     given = cases.forgetting_attention(1500, 0)
     given[3][..., :1000] = -300
     exact = public("forgetting_attention")(*given)[0]
-    found = public("forgetting_attention")(*cast(given, torch.float32))[0]
-    torch.testing.assert_close(found[:, :, 1024:].double(), exact[:, :, 1024:], rtol=1e-4, atol=1e-5)
+    actual = public("forgetting_attention")(*cast(given, torch.float32))[0]
+    torch.testing.assert_close(actual[:, :, 1024:].double(), exact[:, :, 1024:], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("gate", [-1.0, -3000.0, -1e4])
 def test_strong_gates_lose_no_digits(gate: float):
-    """As differences of sums in float32, outputs were off by 7e-4 and gradients by 5e-2."""
+    """Differences of sums in float32 put outputs off by 7e-4 and gradients by 5e-2."""
     given = cases.forgetting_attention(200, 30)
     given[3] = gate * torch.rand(2, 2, 200, dtype=torch.float64)
     few = single(given)
@@ -117,9 +117,9 @@ HALF: list[tuple[str, Inputs]] = [
 def test_half_precision_inputs_are_added_up_in_single_precision(op: str, inputs: Inputs):
     half = cast(inputs, torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16, enabled=op != "taylor_scan"):
-        found = tree_leaves(public(op)(*half))
+        actual = tree_leaves(public(op)(*half))
     exact = tree_leaves(public(op)(*cast(half, torch.float64)))
-    for y, true in zip(found, exact, strict=True):
+    for y, true in zip(actual, exact, strict=True):
         if y is not None:
             assert y.dtype == torch.float32
             torch.testing.assert_close(y.double(), true, rtol=1e-3, atol=1e-3)
@@ -146,8 +146,8 @@ def test_a_convolution_in_half_precision_keeps_its_dtype():
 
 
 @pytest.mark.parametrize("kind", [GatedLinearAttention, HGRN2, LightningAttention, MLSTM, RetNet])
-def test_mixers_leave_half_precision_to_the_op(kind: Callable[..., Mixer], monkeypatch: pytest.MonkeyPatch):
-    """It widens them for torch, and need not for a kernel; log decays, which add up, come in float32."""
+def test_mixers_hand_the_op_half_precision(kind: Callable[..., Mixer], monkeypatch: pytest.MonkeyPatch):
+    """The op widens them for torch, and need not for a kernel; log decays, which add up, are float32."""
     dtypes = []
 
     def prepare(x: Any) -> Any:

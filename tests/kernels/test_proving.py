@@ -1,4 +1,4 @@
-"""Kernels prove themselves on the user's card: here the card is a CPU and the kernels are toys."""
+"""Kernels are proved on the user's card: here the card is a CPU and the kernels are toys."""
 
 import fcntl
 import json
@@ -38,7 +38,7 @@ def request(kernel: str) -> Request:
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The CPU is a card; verdicts lie in this folder."""
+    """Make the CPU a card; return the folder of its verdicts."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(choice, "CARDS", ("cpu",))
     monkeypatch.setattr(choice, "absent", lambda name: None)
@@ -48,8 +48,8 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels that were proved; all are right, and twice as fast."""
+def proved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the kernels that are proved; all are right, and twice as fast."""
     names: list[str] = []
 
     def answer(op: object, key: verdicts.Key, inputs: object, limit: int) -> Answer:
@@ -60,11 +60,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def again(asked: list[str], *given: Tensor) -> int:
-    """Run it as a new process, which has read no verdict yet; how many proofs were asked for so far."""
+def again(proved: list[str], *given: Tensor) -> int:
+    """Run the op as a new process, which has read no verdict yet; return the number of proofs so far."""
     verdicts._known.clear()
     OP.run("usual", *(given or inputs()))
-    return len(asked)
+    return len(proved)
 
 
 # the proof -------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def again(asked: list[str], *given: Tensor) -> int:
         ("raises", "crashes", "RuntimeError: out of shared memory"),
     ],
 )
-def test_what_a_kernel_is_found_to_be(kernel: str, end: str, why: str):
+def test_a_proof_ends_with_its_verdict_on_a_kernel(kernel: str, end: str, why: str):
     answer = compared_and_timed(request(kernel))
     assert answer.end == end and why in answer.why and bool(why) == bool(answer.why)
     if kernel == "slow":
@@ -90,7 +90,7 @@ def test_what_a_kernel_is_found_to_be(kernel: str, end: str, why: str):
     assert (answer.error < answer.bound) == (kernel in ("right", "slow", "bits"))
 
 
-def test_what_is_not_the_kernel_s_own_is_no_word_on_it(monkeypatch: pytest.MonkeyPatch):
+def test_an_error_of_the_definition_is_no_verdict_on_the_kernel(monkeypatch: pytest.MonkeyPatch):
     def lost(*inputs: Tensor) -> Tensor:
         raise RuntimeError("all CUDA-capable devices are busy or unavailable")
 
@@ -99,7 +99,7 @@ def test_what_is_not_the_kernel_s_own_is_no_word_on_it(monkeypatch: pytest.Monke
 
 
 def test_autocast_is_as_the_cell_has_it():
-    """In bfloat16 errors of .001 are what rounding makes."""
+    """Errors of .001 are those of rounding in bfloat16."""
     assert answer_to(replace(request("shifted"), autocast=torch.bfloat16)).end == "right"
 
 
@@ -128,18 +128,18 @@ def test_every_op_with_a_kernel_can_be_cut_to_a_length_that_no_block_divides(cas
 # the choice ------------------------------------------------------------------------------------------------
 
 
-def test_auto_takes_what_is_right_and_faster_and_the_record_says_so(card: Path, asked: list[str]):
+def test_auto_takes_a_right_and_faster_kernel_and_records_it(card: Path, proved: list[str]):
     with kernels("auto") as used:
         OP.run("usual", *inputs())
         OP.run("usual", *inputs(length=16))
     assert used.record() == {"toy": "right (right, error 1.0e-07 of 1.0e-06, 2.00 times usual's speed)"}
-    assert asked == ["right"]
+    assert proved == ["right"]
     (written,) = card.glob("*.json")
     assert json.loads(written.read_text())["sizes"] == "4x32x8 8x5"
 
 
 @pytest.mark.parametrize("answer", [replace(FAST, seconds=2.0), Answer("wrong", "far"), Answer("")])
-def test_auto_leaves_what_is_slow_or_wrong_or_unknown(
+def test_auto_leaves_a_slow_wrong_or_unknown_kernel(
     card: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ):
     monkeypatch.setattr(verdicts, "_answer", lambda *given: answer)
@@ -149,36 +149,36 @@ def test_auto_leaves_what_is_slow_or_wrong_or_unknown(
     assert len(list(card.glob("*.json"))) == (1 if answer.end else 0)
 
 
-def test_a_verdict_is_found_again_and_not_one_of_another_version_width_dtype_or_pass(
-    card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_verdict_holds_for_its_version_width_dtype_and_pass(
+    card: Path, proved: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    assert (again(asked), again(asked)) == (1, 1)
+    assert (again(proved), again(proved)) == (1, 1)
     x, weight = inputs()
-    assert again(asked, x, torch.zeros(8, 6, requires_grad=True)) == 2
-    assert again(asked, x.double(), weight.double()) == 3
-    assert again(asked, x.detach(), weight.detach()) == 4
+    assert again(proved, x, torch.zeros(8, 6, requires_grad=True)) == 2
+    assert again(proved, x.double(), weight.double()) == 3
+    assert again(proved, x.detach(), weight.detach()) == 4
     with torch.autocast("cpu", torch.bfloat16):
-        assert again(asked) == 5
+        assert again(proved) == 5
     for part in ("card", "versions", "source"):
         monkeypatch.setattr(verdicts, part, lambda name, part=part: f"another {part}")
-        assert again(asked) == again(asked)
-    assert len(asked) == 8
+        assert again(proved) == again(proved)
+    assert len(proved) == 8
 
 
-def test_a_verdict_that_is_damaged_or_another_s_is_none(card: Path, asked: list[str]):
-    again(asked)
+def test_a_damaged_verdict_or_one_of_another_card_is_proved_again(card: Path, proved: list[str]):
+    again(proved)
     (path,) = card.glob("*.json")
     whole = json.loads(path.read_text())
     for wrong in ("{", "[]", *(json.dumps(whole | {"answer": whole["answer"] | wrong}) for wrong in WRONG)):
         path.write_text(wrong)
-        again(asked)
+        again(proved)
     key = whole["key"] | {"card": "another"}
     path.write_text(json.dumps(whole | {"key": key}))
-    assert again(asked) == 4 + len(WRONG) and json.loads(path.read_text())["key"] == whole["key"]
+    assert again(proved) == 4 + len(WRONG) and json.loads(path.read_text())["key"] == whole["key"]
 
 
 def test_a_cache_that_cannot_be_written_costs_a_line(
-    card: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+    card: Path, proved: list[str], capsys: pytest.CaptureFixture[str]
 ):
     card.parent.parent.joinpath("zoo").write_text("a file where the folder should be")
     verdicts._warn_not_stored.cache_clear()
@@ -186,33 +186,31 @@ def test_a_cache_that_cannot_be_written_costs_a_line(
         OP.run("usual", *inputs())
         OP.run("usual", *inputs())
         OP.run("usual", *(x.detach() for x in inputs()))
-    said = capsys.readouterr().err
-    assert said.count("cannot be stored") == 1 and "XDG_CACHE_HOME" in said
-    assert used.record()["toy"].startswith("right (") and asked == ["right", "right"]
+    stderr = capsys.readouterr().err
+    assert stderr.count("cannot be stored") == 1 and "XDG_CACHE_HOME" in stderr
+    assert used.record()["toy"].startswith("right (") and proved == ["right", "right"]
 
 
 def test_two_at_once_prove_once(card: Path, monkeypatch: pytest.MonkeyPatch):
     proofs: list[str] = []
-    begun = threading.Event()
 
     def answer(op: object, key: verdicts.Key, inputs: object, limit: int) -> Answer:
         proofs.append(key.kernel)
-        begun.set()
         other.start()
         other.join(0.5)  # it waits for the verdict
         assert other.is_alive()
         return FAST
 
     key = verdicts.key_of(OP, "right", "usual", inputs())
-    found: list[verdicts.Verdict | None] = []
-    other = threading.Thread(target=lambda: found.append(verdicts._prove_once(OP, key, inputs())))
+    others: list[verdicts.Verdict | None] = []
+    other = threading.Thread(target=lambda: others.append(verdicts._prove_once(OP, key, inputs())))
     monkeypatch.setattr(verdicts, "_answer", answer)
     first = verdicts._prove_once(OP, key, inputs())
     other.join(10)
-    assert proofs == ["right"] and found == [first] and begun.is_set()
+    assert proofs == ["right"] and others == [first]
 
 
-def test_whoever_waits_for_a_proof_and_is_asked_to_end_ends(card: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_signal_ends_the_wait_for_a_proof(card: Path, monkeypatch: pytest.MonkeyPatch):
     card.mkdir(parents=True)
     with (card / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -220,11 +218,11 @@ def test_whoever_waits_for_a_proof_and_is_asked_to_end_ends(card: Path, monkeypa
         assert verdicts.verdict(OP, "right", "usual", inputs()) is None
 
 
-def test_a_population_s_first_member_is_what_is_proved(card: Path, asked: list[str]):
+def test_a_population_s_first_member_is_what_is_proved(card: Path, proved: list[str]):
     x, weight = inputs()
     alone = verdicts.key_of(OP, "right", "usual", [x, weight])
     stacked = torch.stack([x.detach(), x.detach()], 1).requires_grad_()
-    vmap(lambda own: OP.run("usual", own, weight), in_dims=1)(stacked)
+    vmap(lambda member: OP.run("usual", member, weight), in_dims=1)(stacked)
     assert list(verdicts._known) == [alone] and verdicts._known[alone].sizes == "4x32x8 8x5"  # pyright: ignore
 
 
@@ -237,14 +235,18 @@ def test_a_proof_may_begin_inside_vmap(card: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(verdicts, "_exit_code", read_alone)
     x, weight = inputs()
-    vmap(lambda own: OP.run("usual", own, weight))(torch.stack([x.detach(), x.detach()]).requires_grad_())
+    vmap(lambda member: OP.run("usual", member, weight))(
+        torch.stack([x.detach(), x.detach()]).requires_grad_()
+    )
     assert trained == [[True, True]]
 
 
-def test_what_is_traced_proves_nothing(card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch):
+def test_nothing_is_proved_while_torch_compile_traces(
+    card: Path, proved: list[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     OP.run("usual", *inputs())
-    assert not asked and not verdicts._known
+    assert not proved and not verdicts._known
 
 
 def test_on_a_cpu_nothing_is_proved_or_looked_up(monkeypatch: pytest.MonkeyPatch):
@@ -254,13 +256,13 @@ def test_on_a_cpu_nothing_is_proved_or_looked_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_kernel_that_ends_its_process_or_hangs_ends_no_cell(card: Path, capsys: pytest.CaptureFixture[str]):
-    """The process itself, three times."""
+    """The proofs run in processes, three of them."""
     ends = {}
     for kernel, limit in (("right", 60), ("crash", 60), ("hang", 1)):
         key = verdicts.key_of(OP, kernel, "usual", inputs())
-        found = verdicts.prove(OP, key, inputs(), limit)
-        assert found is not None and verdicts.read(key) == found
-        ends[kernel] = (found.answer.end, found.answer.why[:12])
+        verdict = verdicts.prove(OP, key, inputs(), limit)
+        assert verdict is not None and verdicts.read(key) == verdict
+        ends[kernel] = (verdict.answer.end, verdict.answer.why[:12])
     assert ends == {
         "right": ("right", ""),
         "crash": ("crashes", "SIGSEGV"),
@@ -271,7 +273,7 @@ def test_a_kernel_that_ends_its_process_or_hangs_ends_no_cell(card: Path, capsys
 
 def test_all_are_proved_listed_written_and_read_again(
     card: Path,
-    asked: list[str],
+    proved: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -297,19 +299,19 @@ def test_all_are_proved_listed_written_and_read_again(
 
 
 def test_a_cache_that_others_can_write_is_not_believed(
-    card: Path, asked: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    card: Path, proved: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    assert (again(asked), again(asked)) == (1, 1)
+    assert (again(proved), again(proved)) == (1, 1)
     (path,) = card.glob("*.json")
     path.chmod(0o666)
-    assert (again(asked), again(asked)) == (2, 2), "it is written anew"
+    assert (again(proved), again(proved)) == (2, 2), "it is written again"
     verdicts._warn_not_stored.cache_clear()
     card.chmod(0o777)
-    assert again(asked) == 3 and verdicts.all_stored() == []
+    assert again(proved) == 3 and verdicts.all_stored() == []
     assert f"{card} can be written by other users: chmod go-w" in capsys.readouterr().err
     card.chmod(0o700)
     monkeypatch.setattr("zoo.kernels.common.private.os.geteuid", lambda: 12345)
-    assert again(asked) == 4
+    assert again(proved) == 4
 
 
 def planted(**changes: object) -> dict:
@@ -319,7 +321,7 @@ def planted(**changes: object) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "reason"),
     [
         (
             json.dumps([planted(key={"op": "../../../outside"})]),
@@ -334,14 +336,14 @@ def planted(**changes: object) -> dict:
     ],
 )
 def test_a_planted_file_of_verdicts_costs_a_line_and_writes_nothing(
-    text: str, says: str, tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]
+    text: str, reason: str, tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "file.json").write_text(text)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SystemExit):
         main(["--verdicts", str(tmp_path / "file.json")])
     last = capsys.readouterr().err.splitlines()[-1]
-    assert says in last and sorted(tmp_path.rglob("*")) == before
+    assert reason in last and sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_pipe_is_no_file_of_verdicts(tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]):
@@ -352,7 +354,7 @@ def test_a_pipe_is_no_file_of_verdicts(tmp_path: Path, card: Path, capsys: pytes
         assert "it is no regular file" in capsys.readouterr().err
 
 
-def test_what_a_file_of_verdicts_says_reaches_the_terminal_as_text(
+def test_a_file_of_verdicts_reaches_the_terminal_as_text(
     tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "file.json").write_text(json.dumps([planted(key={"inputs": "\x1b[2J[/x]"})]))

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from tests.kernels.agreement import ON_A_GPU, captured_as_called, near_in_norm, same_bits_twice
+from tests.kernels.agreement import ON_A_GPU, captured_as_called, near_in_norm
 from tests.kernels.spans import Call, inputs
 from tests.kernels.triton_cases import KERNELS, Kernel, Size, of_each
-from zoo.kernels.common.agreement import widened
+from zoo.kernels.common.agreement import same_bits_twice, widened
 from zoo.kernels.se_attention.gathered import se_attention_gathered
 
 pytest.importorskip("triton")
@@ -36,7 +36,7 @@ def test_as_near_to_float64_as_torch_in_the_same_dtype(
 
 @EACH
 def test_two_runs_give_the_same_bits(kernel: Kernel, size: Size):
-    same_bits_twice(kernel.function, kernel.draw(*size, "cuda", torch.bfloat16))
+    assert same_bits_twice(kernel.function, kernel.draw(*size, "cuda", torch.bfloat16))
 
 
 @EACH
@@ -46,12 +46,12 @@ def test_a_captured_graph_gives_what_a_call_gives(kernel: Kernel, size: Size):
     captured_as_called(kernel.function, given)
 
 
-def test_chunks_are_the_recurrence_here_too():
+def test_chunks_are_the_recurrence_on_a_gpu():
     given = widened(TAYLOR.draw(1, 2, 300, 5, 7, True, "cuda", torch.float64))
     torch.testing.assert_close(TAYLOR.on_a_card(*given), TAYLOR.definition(*given))
 
 
-def test_members_with_an_A_of_their_own():
+def test_members_may_differ_in_A():
     members = [[x.detach() for x in SCAN.draw(8, 65, 48, 16, True, "cuda", torch.float32)] for _ in range(3)]
     for i, member in enumerate(members):
         member[2] = member[2] * (i + 1)

@@ -110,7 +110,7 @@ def taylor_attention(draw: Draw, B: int, H: int, T: int, C: int, V: int) -> list
 
 
 def taylor_scan(draw: Draw, B: int, H: int, T: int, C: int, V: int, state: bool) -> list[Any]:
-    """With a state that such keys could leave, or none."""
+    """Draw inputs, with a state that such keys could leave or none."""
     q, k, v = draw.heads(B, H, T, C, C, V)
     if not state:
         return [q, k, v, EPS, None, None]

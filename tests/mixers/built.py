@@ -1,4 +1,4 @@
-"""Mixers by name, in float64 and always the same, and tokens for them."""
+"""Build mixers by name, in float64 and always the same, and tokens for them."""
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ X = tokens(30)
 
 
 def built(name: str, d_model: int = 16, **settings: object) -> Mixer:
-    """name: that in zoo.mixers, or the stem of its yaml."""
+    """Build a mixer by its name in zoo.mixers or the stem of its yaml."""
     torch.manual_seed(0)
     return getattr(mixers, NAMES.get(name, name))(d_model=d_model, **settings).double()
 

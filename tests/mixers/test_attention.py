@@ -1,4 +1,4 @@
-"""Forms of attention: limits, ties, sizes, numerics, and public mistakes; definitions: tests/definitions."""
+"""Forms of attention: limits, ties, sizes, numerics, and faults of public code."""
 
 import pytest
 import torch
@@ -129,7 +129,7 @@ def test_weights_sum_to_one(scale: float):
     torch.testing.assert_close(mixer.extend(x, state)[0], torch.ones_like(y))
 
 
-def test_features_that_vanish_leave_the_window_alone():
+def test_features_that_vanish_do_not_disturb_the_window():
     """Keys far out have features of zero in float32: no weight, no NaN, rows that still sum to one."""
     mixer, x = ScatterBrain(d_model=8, num_heads=1, window=3, num_features=4), 1000 * torch.randn(1, 60, 8)
     x.requires_grad_()
@@ -238,9 +238,9 @@ def mixture(mixer: SEAttn, x: Tensor, size: int, k: int) -> Tensor:
             means = [keys[:, i : i + size].mean(1) for i in range(0, t - t % size, size)]
             affinity = [(q[:, t] * mean).sum(-1) for mean in means] + [torch.full_like(q[:, t, 0], torch.inf)]
             chosen = torch.stack(affinity).topk(min(k, len(affinity)), dim=0).indices  # blocks by batch
-            seen = (torch.arange(t + 1) // size == chosen.T[..., None]).any(1)
+            visible = (torch.arange(t + 1) // size == chosen.T[..., None]).any(1)
             logits = (q[:, None, t] * keys[:, : t + 1]).sum(-1) / q.shape[-1] ** 0.5
-            weights = logits.masked_fill(~seen, -torch.inf).softmax(-1)
+            weights = logits.masked_fill(~visible, -torch.inf).softmax(-1)
             row.append((weights[..., None] * values[:, : t + 1]).sum(1))
         rows.append(torch.stack(row, dim=1))
     return project(mixer.out_proj, torch.stack(rows, dim=2).flatten(2))
@@ -248,7 +248,7 @@ def mixture(mixer: SEAttn, x: Tensor, size: int, k: int) -> Tensor:
 
 @pytest.mark.parametrize("top_k", [1, 3, 99])
 @pytest.mark.parametrize("position", ["none", "rope"])
-def test_it_is_the_papers_mixture_of_blocks(top_k: int, position: str):
+def test_moba_is_the_papers_mixture_of_blocks(top_k: int, position: str):
     mixer = build(Case("moba", {"num_heads": 4, "position": position, "top_k": top_k}))
     assert isinstance(mixer, SEAttn)
     x = torch.randn(2, 61, 16, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""B'MOJO: who is kept, ties included, and what that costs; its definition: tests/definitions."""
+"""B'MOJO: the tokens it keeps, ties included, and the size of its state."""
 
 import pytest
 import torch
@@ -32,8 +32,8 @@ def test_the_best_so_far_are_those_that_a_buffer_would_hold():
 
 @torch.no_grad()
 @pytest.mark.parametrize("field", State.selects)
-def test_what_only_decides_who_is_kept_changes_a_later_output(field: str):
-    """Each scalar of it: made large, the token it belongs to is kept, or is predicted otherwise."""
+def test_every_scalar_that_only_selects_changes_a_later_output(field: str):
+    """A token whose scalar is made large is kept, or is predicted otherwise."""
     mixer, x, later = small(num_eidetic=2), tokens(30, 1, 8), tokens(40, 1, 8, seed=1)
     _, state = mixer.extend(x)
     assert state.eidetic is not None

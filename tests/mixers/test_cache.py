@@ -27,10 +27,10 @@ def test_appending_is_concatenation_and_copies_each_entry_a_bounded_number_of_ti
 @pytest.mark.parametrize("view", [lambda x: x[:, :, 1:], lambda x: x[:, :, :3], lambda x: x[1:]])
 def test_a_part_of_a_cache_is_not_taken_for_the_whole(view):
     whole = append(entries(5, 0), entries(1, 1), dim=2)
-    kept, part = whole.clone(), view(whole)
+    copy, part = whole.clone(), view(whole)
     new = torch.zeros_like(part[:, :, :1])
-    assert torch.equal(append(part, new, dim=2), torch.cat([view(kept), new], dim=2))
-    assert torch.equal(whole, kept)
+    assert torch.equal(append(part, new, dim=2), torch.cat([view(copy), new], dim=2))
+    assert torch.equal(whole, copy)
 
 
 def test_a_view_of_an_activation_becomes_a_copy_and_a_whole_tensor_stays():

@@ -1,4 +1,4 @@
-"""Convolutions: what their filters are and are not, and what they keep; definitions: tests/definitions."""
+"""Convolutions: their filters, initial values and states."""
 
 import math
 
@@ -19,7 +19,7 @@ from zoo.mixers.state import StateSize
 
 
 def test_the_implicit_filter_is_more_than_a_line():
-    """With zoology's emb_dim = 3 every tap lies within rounding of a piecewise-linear function of t alone."""
+    """Every tap of zoology's, with emb_dim = 3, is nearly a piecewise-linear function of t alone."""
     features = ImplicitFilter(3, max_len=256, emb_dim=5, filter_dim=4).features
     assert torch.linalg.matrix_rank(features, rtol=0.05) >= 4
 
@@ -51,7 +51,7 @@ def test_the_filter_starts_at_a_scale_that_can_be_heard():
 
 
 def test_features_of_a_time_vary_with_it():
-    """With three of them the only wave has frequency 1e-4 and the filter is a function of a straight line."""
+    """Three features have one wave, of frequency 1e-4, and the filter is a function of a straight line."""
     features = Hyena(d_model=4, max_len=128).filter.features
     assert (features.std(0) > 0.1).sum() >= features.shape[1] - 2
     with pytest.raises(ValueError, match="emb_dim"):

@@ -1,4 +1,4 @@
-"""Delta rules, Titans and LaCT: how much they may take away, and public mistakes; limits: test_limits.py."""
+"""Delta rules, Titans and LaCT: signs of their writes and faults of public code; limits: test_limits.py."""
 
 from inspect import signature
 
@@ -33,9 +33,9 @@ def test_the_error_of_a_token_pairs_its_own_e_with_earlier_keys():
     first = beta[:, :, 0, None] * v[:, :, 0]
     read = alpha[:, :, 1, None] * (e * k[:, :, 0]).sum(-1, keepdim=True) * first
     second = beta[:, :, 1, None] * (v[:, :, 1] - read)
-    kept = alpha[:, :, 1, None, None] * k[:, :, 0, :, None] * first[:, :, None]
+    first_write = alpha[:, :, 1, None, None] * k[:, :, 0, :, None] * first[:, :, None]
     _, state = mixer.extend(X[:1, :2])
-    torch.testing.assert_close(state.memory, kept + k[:, :, 1, :, None] * second[:, :, None])
+    torch.testing.assert_close(state.memory, first_write + k[:, :, 1, :, None] * second[:, :, None])
 
 
 FORGET, KEEP, RATE = (slice(2 * i, 2 * i + 2) for i in range(3))

@@ -44,8 +44,8 @@ def test_based(d_model: int, feature_dim: int, paper: int, resident: int):
 def test_sliding_window(block_size: int, paper: int, resident: int):
     """The published block_size shows block_size + 1 keys and is counted as block_size of them."""
     counted = size("mixer=sliding_window", "d_model=128", f"mixer.window={block_size}")
-    kept = size("mixer=sliding_window", "d_model=128", f"mixer.window={block_size + 1}")
-    assert (counted.paper, kept.resident, kept.touched) == (paper, resident, resident)
+    wider = size("mixer=sliding_window", "d_model=128", f"mixer.window={block_size + 1}")
+    assert (counted.paper, wider.resident, wider.touched) == (paper, resident, resident)
 
 
 PURE = [  # two layers of the mixer, nothing before them; published counts leave the tails of convolutions out

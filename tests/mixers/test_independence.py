@@ -16,19 +16,13 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize(("case", "kind"), BOTH, ids=str)
-def test_outputs_and_gradients_are_the_definitions(case: Case, kind: str):
-    """Variants at a prime: that chunks are not seen, at any length, is a law of its own."""
-    agree(case, kind, LENGTHS[1:2] if case.changes else LENGTHS)
+# variants at a prime: that chunks are not seen, at any length, is a law of its own
+CALLS = [pytest.param(case, kind, LENGTHS[1:2] if case.changes else LENGTHS) for case, kind in BOTH]
+CALLS += [pytest.param(case, kind, LENGTHS, marks=pytest.mark.slow) for case, kind in BOTH if case.changes]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("case", "kind"), [both for both in BOTH if both[0].changes], ids=str)
-def test_variants_at_every_length(case: Case, kind: str):
-    agree(case, kind, LENGTHS)
-
-
-def agree(case: Case, kind: str, lengths: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("case", "kind", "lengths"), CALLS, ids=str)
+def test_outputs_and_gradients_are_the_definitions(case: Case, kind: str, lengths: tuple[int, ...]):
     module = statement(file_of(case))
     assert module, f"tests/definitions/{file_of(case)}.py must write down what {case.name} computes"
     computes, tolerance = module.definition, 1e-9

@@ -1,4 +1,4 @@
-"""What fresh mixers are, where paper or code says so (docs/initial_weights.md names it), and what decays."""
+"""Initial values that a paper or its code states (docs/initial_weights.md), and weight decay."""
 
 import math
 from fnmatch import fnmatch
@@ -43,12 +43,12 @@ def check_log_uniform(dt: Tensor, low: float = 1e-3, high: float = 1e-1, near: f
 def test_decays_of_the_gated_delta_rules(name: str, settings: dict[str, int], low: float):
     """A uniform on (0, 16) or (1, 16), step sizes log-uniform; neither drawn to 0 by weight decay."""
     mixer = fresh(name, **settings)
-    own = getattr(mixer, "forget", mixer)
-    A = own.A_log.exp()
+    decays = getattr(mixer, "forget", mixer)
+    A = decays.A_log.exp()
     assert A.min() >= 0.999 * low and A.min() > 0 and A.max() <= 16.001
     assert A.mean().item() == pytest.approx((16 + low) / 2, rel=0.05)
     check_spread(A, (16 - low) / math.sqrt(12))
-    check_log_uniform(F.softplus(own.dt_bias), near=0.15)
+    check_log_uniform(F.softplus(decays.dt_bias), near=0.15)
 
 
 def test_comba():
@@ -57,7 +57,7 @@ def test_comba():
     assert (mixer.correction == 0.5).all()
 
 
-def test_forgetting_attention_s_gates_start_where_they_are_told():
+def test_forgetting_attention_s_gates_start_at_gate_bias():
     assert fresh("ForgettingAttention", d_model=16, num_heads=4).gate.bias.eq(0).all()
     assert fresh("ForgettingAttention", d_model=16, num_heads=4, gate_bias=2.0).gate.bias.eq(2).all()
 
@@ -84,7 +84,7 @@ def test_h3_is_s4d_lin():
     assert torch.view_as_complex(keep.C).abs().square().mean().item() == pytest.approx(1, rel=0.1)
 
 
-def test_h3_s_shift_is_its_own_filter_and_everything_is_drawn():
+def test_h3_s_shift_is_its_filter_and_is_drawn():
     shift = fresh("H3", d_model=64, d_state=16).shift
     w = shift.taps()
     torch.testing.assert_close(w[:, 1:], shift.C[:, 1:])
@@ -134,10 +134,10 @@ def test_mlstm():
 
 def test_rg_lru():
     mixer = fresh("RGLRU", d_model=64, num_heads=4, d_inner=512)
-    kept = torch.sigmoid(mixer.Lambda) ** 8
-    assert kept.min() >= 0.9 - 1e-4 and kept.max() <= 0.999 + 1e-4
-    assert kept.mean().item() == pytest.approx(0.9495, abs=0.005)
-    check_spread(kept, 0.099 / 12**0.5, 0.1)
+    decay = torch.sigmoid(mixer.Lambda) ** 8
+    assert decay.min() >= 0.9 - 1e-4 and decay.max() <= 0.999 + 1e-4
+    assert decay.mean().item() == pytest.approx(0.9495, abs=0.005)
+    check_spread(decay, 0.099 / 12**0.5, 0.1)
     check_spread(mixer.gate_weight, 128**-0.5)
     assert (mixer.gate_bias == 0).all() and mixer.Lambda.no_weight_decay
 
@@ -175,7 +175,7 @@ FREE = {  # mixer -> patterns of the parameters without decay, in a layer that i
 
 
 @pytest.mark.parametrize("name", sorted(stems().values()))
-def test_what_sets_time_scales_is_free_of_weight_decay_and_nothing_else_is(name: str):
+def test_only_parameters_of_time_scales_are_free_of_weight_decay(name: str):
     with torch.device("meta"):
         mixer = make(settings(cases_of(name, CONF)[-1]), Mixer)  # of several, the highest layer
     patterns = FREE.get(name, "").split()

@@ -1,4 +1,4 @@
-"""Mixers that lead back to others, the limit in which each does; floors, rates and slots as they are told."""
+"""Mixers that are others in a limit; floors, rates and slots that their settings state."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ from zoo.mixers.base import Mixer
 
 @dataclass(frozen=True)
 class Limit:
-    """A mixer that is another, whose weights it has but for those of `weights`; and `otherwise` is not."""
+    """A mixer that equals another, whose weights it has but for `weights`; with `otherwise` it does not."""
 
     name: str
     settings: dict[str, Any]
@@ -56,13 +56,13 @@ LIMITS = [
 
 
 def like(mixer: Mixer, other: Mixer) -> Mixer:
-    """With the other's weights, as far as it has them."""
+    """Load the other's weights, as far as the mixer has them."""
     mixer.load_state_dict(other.state_dict(), strict=False)
     return mixer
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: f"{limit.name} {limit.settings} {limit.both}")
-def test_in_the_limit_it_is_another(limit: Limit):
+def test_a_mixer_equals_another_in_the_limit(limit: Limit):
     other = built(limit.other, **limit.both, **limit.others)
     mixer = like(built(limit.name, **limit.both, **limit.settings), other)
     x = 3 * (X.abs() if limit.weights else X)  # a weight of -1e3 is to give a large negative number
@@ -126,11 +126,11 @@ def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
     """H2O's code hides a token, shows it again later, and adds the scores of all rows."""
     mixer = built("H2O", num_heads=2, budget=6, recent=2)
     q, k, _ = mixer.qkv(4 * X)
-    seen, _, _ = mixer._evict(q, k, None, 0)
+    visible, _, _ = mixer._evict(q, k, None, 0)
     age = torch.ones(30, 30).tril().bool()
-    assert not ((seen[:, :, 1:] & ~seen[:, :, :-1]) & age[:-1]).any()
-    assert (seen.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
-    assert not torch.equal(seen[0], seen[1])
+    assert not ((visible[:, :, 1:] & ~visible[:, :, :-1]) & age[:-1]).any()
+    assert (visible.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
+    assert not torch.equal(visible[0], visible[1])
 
 
 def test_a_call_that_ends_anywhere_leaves_snapkv_one_way_to_go_on():
@@ -139,14 +139,14 @@ def test_a_call_that_ends_anywhere_leaves_snapkv_one_way_to_go_on():
     counts = [mixer.extend(X[:, :n])[1].k.shape[2] for n in range(1, 31)]
     assert counts[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 6, 7, 8, 6] and max(counts) == 8
     q, k, _ = mixer.qkv(4 * X)
-    seen, alive, _ = mixer._evict(q, k, None, 0)
-    before, after = seen[:, :, 8, :9], seen[:, :, 9, :9]  # the 9th token fills it
+    visible, alive, _ = mixer._evict(q, k, None, 0)
+    before, after = visible[:, :, 8, :9], visible[:, :, 9, :9]  # the 9th token fills it
     assert before.all() and (after.sum(-1) == 6).all() and after[..., 6:].all()
     assert (alive.sum(-1) == 6).all() and not torch.equal(after[0], after[1])
 
 
 def test_snapkv_keeps_the_neighbours_of_what_the_last_queries_read():
-    """Without the mean over neighbours the best key would be kept alone."""
+    """The mean over neighbours keeps them; without it only the best key would stay."""
     mixer = built("SnapKV", num_heads=1, budget=20, recent=15)
     q, k = torch.zeros(2, 1, 1, 35, 16, dtype=X.dtype)
     k[..., 9, 0] = 20
@@ -174,8 +174,8 @@ def test_floors_are_learned_without_decay_and_the_lowest_layer_has_none():
     assert floor.requires_grad and floor.no_weight_decay
 
 
-def kept(layer: int, n_layers: int, num_heads: int = 4) -> list[float]:
-    """The share of its first key that each head keeps after one more token, read off the state."""
+def decay_factors(layer: int, n_layers: int, num_heads: int = 4) -> list[float]:
+    """Return the share of its first key that each head keeps after one more token, read off the state."""
     mixer = built("LightningAttention", 8, num_heads=num_heads, head_dim=2, layer=layer, n_layers=n_layers)
     x = torch.randn(1, 1, 8, dtype=torch.float64)
     _, state = mixer.extend(x)
@@ -187,8 +187,8 @@ def test_heads_forget_at_the_rates_of_the_released_model():
     """A quarter, a sixteenth, ... at the lowest layer; next to nothing at the highest."""
     rates = torch.tensor([1 / 4, 1 / 16, 1 / 64, 1 / 256], dtype=torch.float64)
     for layer, share in ((0, 1 + 1e-5), (1, 0.5 + 1e-5), (2, 1e-5)):
-        assert kept(layer, 3) == pytest.approx((-rates * share).exp().tolist(), rel=1e-12)
-    assert kept(0, 1) == pytest.approx((-rates * (1 + 1e-5)).exp().tolist(), rel=1e-12)
+        assert decay_factors(layer, 3) == pytest.approx((-rates * share).exp().tolist(), rel=1e-12)
+    assert decay_factors(0, 1) == pytest.approx((-rates * (1 + 1e-5)).exp().tolist(), rel=1e-12)
 
 
 def test_a_slot_that_was_not_chosen_stays_as_it_is_bit_for_bit():

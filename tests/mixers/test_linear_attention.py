@@ -1,4 +1,4 @@
-"""Linear attention in chunks, and what its feature maps promise; its definition: tests/definitions."""
+"""Linear attention in chunks, and the properties of its feature maps."""
 
 from copy import deepcopy
 
@@ -22,7 +22,7 @@ F64 = torch.float64
 @pytest.mark.parametrize("decay", ["none", "per_head"])
 @pytest.mark.parametrize("name", LINEAR)
 def test_chunks_equal_the_matrix(monkeypatch, name: str, decay: str):
-    """At lengths on both sides of a chunk's end, outputs, gradients and what is kept."""
+    """Gradients agree at lengths on both sides of a chunk's end."""
     for chunked in (module, taylor_scan_chunked, linear_attention_chunked):
         monkeypatch.setattr(chunked, "CHUNK", 8)
     mixer = built(name, 8, num_heads=2, feature_dim=3, output_norm=True, decay=decay)
@@ -110,7 +110,7 @@ def test_dpfp_sees_negative_channels_and_never_gives_a_negative_feature():
 
 
 def test_all_poly_keeps_its_own_initial_values_in_a_model():
-    """In the reference, N(0, 0.02^2) is written over every linear layer of a finished model."""
+    """The reference writes N(0, 0.02^2) over every linear layer of a finished model."""
     cell = compose(
         ["mixer=all_poly", "d_model=64", "mixer.feature_dim=64", "mixer.feature_map.num_features=64"]
     )
@@ -126,14 +126,14 @@ def test_hedgehog_starts_as_two_softmaxes_of_its_input():
     torch.testing.assert_close(y[:, 5:], (-x).softmax(-1))
 
 
-@pytest.mark.parametrize(("name", "own"), [("Hedgehog", 12), ("ReBased", 6), ("Based", 0)])
-def test_queries_and_keys_share_the_maps_parameters_or_have_their_own(name: str, own: int):
+@pytest.mark.parametrize(("name", "extra"), [("Hedgehog", 12), ("ReBased", 6), ("Based", 0)])
+def test_tie_qk_shares_the_maps_parameters_of_queries_and_keys(name: str, extra: int):
     sizes = {}
     for tie in (True, False):
         mixer = built(name, 8, num_heads=2, feature_dim=3, tie_qk=tie)
         sizes[tie] = sum(p.numel() for p in mixer.parameters())
-        assert (mixer.key_map is None) == (tie or own == 0)
-    assert sizes[False] - sizes[True] == own
+        assert (mixer.key_map is None) == (tie or extra == 0)
+    assert sizes[False] - sizes[True] == extra
 
 
 @torch.no_grad()

@@ -24,19 +24,19 @@ def built(name: str, *overrides: str) -> SequenceModel:
 
 
 @torch.no_grad()
-def met(model: SequenceModel, inputs: Tensor, monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
-    """Of each call of the mixer, the lowest first: its input, what it reads of others, its output, itself."""
-    seen, kind = [], type(model.mixers[1])
+def calls_of(model: SequenceModel, inputs: Tensor, monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """Return the input of each call of the mixer, what it reads of others, its output and itself."""
+    calls, kind = [], type(model.mixers[1])
     original = kind.extend_linked
 
     def spied(mixer, x, state, read):
         y, *after = original(mixer, x, state, read)
-        seen.append((x, dict(read), y, mixer))
+        calls.append((x, dict(read), y, mixer))
         return y, *after
 
     monkeypatch.setattr(kind, "extend_linked", spied)
     model(inputs)
-    return seen
+    return calls
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -70,18 +70,18 @@ def test_a_step_of_training_moves_the_one_set_by_the_sum_of_all_calls():
 def test_every_call_has_a_memory_of_its_own():
     model, inputs = built("shared_attention"), torch.randint(20, (2, 7))
     _, state = model.extend(inputs)
-    kept = [state.layers[i].mixer for i in (1, 2, 4)]
-    assert all(part.k.shape == (2, 1, 7, 16) for part in kept)
-    assert not torch.equal(kept[0].k, kept[1].k)
+    states = [state.layers[i].mixer for i in (1, 2, 4)]
+    assert all(part.k.shape == (2, 1, 7, 16) for part in states)
+    assert not torch.equal(states[0].k, states[1].k)
     assert model.state_size(7).resident == 3 * 2 * 7 * 16 + 2 * 2 * 8
 
 
 @torch.no_grad()
-def test_what_it_reads_beside_the_stream_is_the_models_input(monkeypatch):
+def test_every_call_also_reads_the_models_input(monkeypatch):
     model, inputs = built("shared_attention"), torch.randint(20, (2, 7))
-    seen = met(model, inputs, monkeypatch)
-    assert len(seen) == 3
-    for x, read, y, mixer in seen:
+    calls = calls_of(model, inputs, monkeypatch)
+    assert len(calls) == 3
+    for x, read, y, mixer in calls:
         torch.testing.assert_close(read["embedding"], model.embedding[inputs])
         torch.testing.assert_close(y, definition(mixer, x, read["embedding"]), rtol=1e-9, atol=1e-10)
 
@@ -90,7 +90,7 @@ def test_what_it_reads_beside_the_stream_is_the_models_input(monkeypatch):
 @pytest.mark.parametrize("position", ["none", "rope", "alibi"])
 def test_the_layers_above_read_the_cache_of_the_lowest(monkeypatch, position: str):
     model = built("yoco", f"mixer.position={position}", "mixer.num_heads=4", "mixer.num_kv_heads=2")
-    (below, _, _, lowest), *others = met(model, torch.randint(20, (2, 9)), monkeypatch)
+    (below, _, _, lowest), *others = calls_of(model, torch.randint(20, (2, 9)), monkeypatch)
     assert len(others) == 2
     for x, _, y, mixer in others:
         torch.testing.assert_close(y, above(mixer, x, lowest, below), rtol=1e-9, atol=1e-10)

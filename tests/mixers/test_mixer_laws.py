@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import written
 from tests.registry import cases
 from zoo.mixers import laws
 from zoo.mixers.__main__ import main
@@ -23,7 +24,7 @@ def subject(case: Case) -> Subject:
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("case", cases(), ids=str)
-def test_law(case: Case, law: Law):
+def test_a_mixer_keeps_the_law(case: Case, law: Law):
     assert next(law(subject(case)), None) is None, title(law)
 
 
@@ -54,33 +55,30 @@ IN_YAML = {  # what is added to it
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "mixer").mkdir()
-    (tmp_path / "mixer" / "flawed.yaml").write_text(YAML)
+    written(tmp_path / "mixer" / "flawed.yaml", YAML)
     return tmp_path
 
 
-def test_a_sound_mixer_of_ones_own_breaks_no_law(folder: Path):
+def test_a_sound_mixer_breaks_no_law(folder: Path):
     assert laws.broken(Case("flawed", {}, folder)) == []
-    assert {*FLAWS.values(), *IN_YAML} == {*LAWS}, "each law is seen to catch something"
+    assert {*FLAWS.values(), *IN_YAML} == {*LAWS}, "each law catches something"
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_a_law_catches_what_breaks_it(flaw: str, folder: Path):
+def test_a_law_catches_a_mixer_that_breaks_it(flaw: str, folder: Path):
     lines = laws.broken(Case("flawed", {"flaw": flaw}, folder))
     assert [line for line in lines if line.startswith(f"{title(FLAWS[flaw])}: ")], lines
 
 
 @pytest.mark.parametrize("law", IN_YAML, ids=title)
 def test_a_law_catches_a_yaml_that_breaks_it(law: Law, folder: Path):
-    path = folder / "mixer" / "flawed.yaml"
-    path.write_text(path.read_text().replace(*IN_YAML[law]))
+    (folder / "mixer" / "flawed.yaml").write_text(YAML.replace(*IN_YAML[law]))
     lines = laws.broken(Case("flawed", {}, folder))
     assert [line for line in lines if line.startswith(f"{title(law)}: ")], lines
 
 
 def test_the_command_has_a_line_for_each_broken_law(folder: Path, capsys: pytest.CaptureFixture[str]):
-    path = folder / "mixer" / "flawed.yaml"
-    path.write_text(YAML.replace("flaw: none", "flaw: it counts too little"))
+    (folder / "mixer" / "flawed.yaml").write_text(YAML.replace("flaw: none", "flaw: it counts too little"))
     assert main(["--laws", "flawed", "--config-dir", str(folder)]) == 1
     head, *lines = capsys.readouterr().out.splitlines()
     assert head == f"flawed: keeps {len(LAWS) - 3} of {len(LAWS)} laws"
@@ -103,20 +101,20 @@ def test_the_command_has_a_line_for_each_broken_law(folder: Path, capsys: pytest
 )
 def test_a_mixer_that_cannot_be_built_is_one_line(line: str, words: str, folder: Path, capsys):
     key = line.partition(":")[0]
-    kept = [text for text in YAML.splitlines() if not text.startswith(key)]
-    (folder / "mixer" / "flawed.yaml").write_text("\n".join([*kept, line]))
+    lines = [text for text in YAML.splitlines() if not text.startswith(key)]
+    (folder / "mixer" / "flawed.yaml").write_text("\n".join([*lines, line]))
     assert main(["--laws", "flawed", "--config-dir", str(folder)]) == 1
     shown = [text for text in capsys.readouterr().out.splitlines() if text.startswith("    ")]
     assert len(shown) == 1 and words in shown[0]
 
 
-def test_what_a_yaml_refers_to_must_be_there(folder: Path):
+def test_an_unknown_reference_in_a_yaml_is_refused(folder: Path):
     (folder / "mixer" / "flawed.yaml").write_text(YAML + "decay: ${nope}\n")
     with pytest.raises(SystemExit, match="error: Interpolation key 'nope' not found"):
         main(["--laws", "flawed", "--config-dir", str(folder)])
 
 
-def test_the_command_refuses_a_mixer_that_is_not_there():
+def test_the_command_refuses_an_unknown_mixer():
     with pytest.raises(SystemExit, match=r"error: unknown mixer manba; did you mean mamba\?"):
         main(["--laws", "manba"])
 
@@ -134,12 +132,12 @@ MIXER = build(Case("sliding_window", {"window": 5}))
         ("(1 if window < 5 else 2) + (1 if window > 4 else 2)", 3),
     ],
 )
-def test_numbers_names_and_arithmetic(formula: str, size: int):
+def test_a_formula_may_hold_numbers_names_and_arithmetic(formula: str, size: int):
     assert evaluate(formula, MIXER, 102) == size
 
 
 @pytest.mark.parametrize("formula", ["abs(window)", "[window]", "window / 2", "not window"])
-def test_anything_else_is_refused(formula: str):
+def test_a_formula_with_anything_else_is_refused(formula: str):
     with pytest.raises(ValueError, match=r"about\.state \(=.*may not hold"):
         evaluate(formula, MIXER, 1)
 
@@ -163,7 +161,7 @@ def test_a_formula_for_another_mixer_is_an_error():
     ],
     ids=str,
 )
-def test_a_setting_that_changes_what_is_kept_is_in_the_formula(case: Case):
+def test_a_setting_that_changes_the_state_is_in_the_formula(case: Case):
     mixer, formula = build(case), mixer_yaml(case.name)["about"]["state"]
     for n in range(1, 50):
         assert evaluate(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"

@@ -1,4 +1,4 @@
-"""`from zoo.mixers import NAME` builds what `mixer=STEM` would; the command line takes every variant."""
+"""Mixers imported by name are those of `mixer=STEM`; the command line takes every variant."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ Yaad Moneta"""
 
 
 @pytest.mark.parametrize(("name", "stem"), stems().items(), ids=stems())
-def test_builds_what_a_cell_builds(name: str, stem: str):
+def test_a_name_builds_what_a_cell_builds(name: str, stem: str):
     build, config = getattr(zoo.mixers, name), _in_a_cell(stem)
     theirs, ours = _seeded(partial(make, config, Mixer)), _seeded(partial(build, d_model=32))
     assert type(ours) is type(theirs)
@@ -67,7 +67,7 @@ def _seeded(build: Callable[[], Mixer]) -> Mixer:
     return build().eval()
 
 
-def test_every_yaml_has_a_name_of_its_own():
+def test_every_yaml_has_its_name_in_the_package():
     assert sorted(stems().values()) == sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))
     assert set(stems()) <= set(dir(zoo.mixers))
     shared = set(SHARED.split())
@@ -136,7 +136,7 @@ def test_a_default_stands_in_the_yaml_or_in_the_class_never_in_both(group: str):
         (lambda: zoo.mixers.mamba22, "module 'zoo.mixers' has no attribute 'mamba22'"),
     ],
 )
-def test_a_mistake_is_one_line(call: Callable[[], Any], line: str):
+def test_a_mistake_is_refused_in_one_line(call: Callable[[], Any], line: str):
     with pytest.raises((TypeError, AttributeError)) as error:
         call()
     assert str(error.value) == line

@@ -74,12 +74,12 @@ def test_the_selected_branch_reads_whole_blocks_the_fixed_ones_always(shape: dic
     free = set()
     for t, row in enumerate(reads(mixer, X)):
         read = row.nonzero().flatten().tolist()
-        blocks, own = sorted({s // size for s in read}), t // size
+        blocks, last = sorted({s // size for s in read}), t // size
         assert read == [s for s in range(t + 1) if s // size in blocks]
-        assert len(blocks) == min(4, own + 1)
-        fixed = {j for j in range(own + 1) if j < initial or j > own - local}
+        assert len(blocks) == min(4, last + 1)
+        fixed = {j for j in range(last + 1) if j < initial or j > last - local}
         assert fixed <= set(blocks)
-        free |= {(own, j) for j in blocks if j not in fixed}
+        free |= {(last, j) for j in blocks if j not in fixed}
         touched = mixer.state_size(t).touched // (2 * mixer.kv_dim)
         assert touched == mixer.compress_k.count(t) + len(read) - 1 + min(t, 4)
     assert len(free) >= 3, "importance chooses nothing"
@@ -91,7 +91,7 @@ def test_equal_importance_selects_the_lowest_blocks():
 
 
 def test_the_choice_is_fla_cores():
-    """Where both agree on what is fixed: the first block, the own one and the one before it."""
+    """fla-core fixes the first block, the last one and the one before it: so does this call."""
     if importlib.util.find_spec("fla") is None:
         pytest.skip("fla-core is not installed")
     with warnings.catch_warnings():

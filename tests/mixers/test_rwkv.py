@@ -1,4 +1,4 @@
-"""RWKV-4 to 7: what fresh layers are, and the value residual of the last."""
+"""RWKV-4 to 7: their initial values, and the value residual of RWKV-7."""
 
 import math
 
@@ -86,7 +86,7 @@ def test_heads_are_64_wide_where_the_model_is(kind, d_model):
 
 
 def moved(**settings: int) -> Mixer:
-    """In float64, off its initial values."""
+    """Build RWKV-7 in float64, with weights away from their initial values."""
     mixer = RWKV7(d_model=8, **({"head_dim": 4, "rank": 3, "gate_rank": 3} | settings)).double()
     with torch.no_grad():
         for parameter in mixer.parameters():

@@ -1,4 +1,4 @@
-"""SE-Attn: what follows from its definition (tests/definitions/se_attn.py), what it keeps and draws."""
+"""SE-Attn: causality, the size of its state, and the chunks that it draws."""
 
 from typing import Any
 
@@ -44,13 +44,13 @@ def test_retrieving_nothing_is_attention_inside_the_chunk_and_keeps_no_more(sele
 
 @torch.no_grad()
 def leaks(mixer: SEAttn, trials: int = 20) -> int:
-    """In how many trials new tokens after t change an output up to t."""
-    found = 0
+    """Return the number of trials in which new tokens after t change an output up to t."""
+    count = 0
     for seed in range(trials):
         x, t = tokens(seed=seed), 17 + seed % 17
         other = torch.cat([x[:, :t], tokens(seed=seed + 100)[:, t:]], dim=1)
-        found += not torch.allclose(mixer(x)[:, :t], mixer(other)[:, :t], rtol=1e-9, atol=1e-11)
-    return found
+        count += not torch.allclose(mixer(x)[:, :t], mixer(other)[:, :t], rtol=1e-9, atol=1e-11)
+    return count
 
 
 @pytest.mark.parametrize("shape", [{}, {"num_heads": 4, "num_kv_heads": 2, "retrieval": "per_group"}])
@@ -102,14 +102,14 @@ def test_the_sizes_are_the_published_formulas(selection: str, shape: dict[str, A
 
 
 def sizes_drawn(mixer: SEAttn, passes: int) -> list[int]:
-    """The first chunk's length of each of some training passes, read off the gradient."""
-    found = []
+    """Return the length of the first chunk of each training pass, read off the gradient."""
+    lengths = []
     for _ in range(passes):
         x = tokens(12, batch=1).requires_grad_()
         grads = torch.stack([torch.autograd.grad(row.sum(), x, retain_graph=True)[0] for row in mixer(x)[0]])
         sees_first = (grads[:, 0, 0] != 0).any(-1)
-        found.append(int(sees_first.sum()))
-    return found
+        lengths.append(int(sees_first.sum()))
+    return lengths
 
 
 def test_chunk_sizes_are_drawn_in_training_alone_and_the_draws_survive_a_checkpoint():
@@ -127,7 +127,6 @@ def test_chunk_sizes_are_drawn_in_training_alone_and_the_draws_survive_a_checkpo
     assert sizes_drawn(resumed, 12) == later != first
     assert sizes_drawn(make("none", [4, 8, 12], chunk_seed=1, **settings).train(), 12) != first
     _, state = mixer.extend(tokens(11))
-    assert state.k is not None
     assert state.k.shape[2] == 11 % 8, "decoding must use eval_chunk_size in training mode, too"
 
 

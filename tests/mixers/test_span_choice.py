@@ -1,4 +1,4 @@
-"""Which blocks SE-Attn retrieves: ties, precision, what is frozen or drawn, what is dropped."""
+"""The blocks that SE-Attn retrieves: ties, precision, frozen and random choices, dropped blocks."""
 
 from typing import Any
 
@@ -42,32 +42,23 @@ def test_no_gradient_passes_the_choice(selection: str):
     for field in State.selects:
         part = getattr(state.memory, field)
         assert part is None or not part.requires_grad, field
-    assert state.k is not None
     assert state.k.requires_grad
 
 
 def test_blocks_are_scored_in_the_precision_of_the_input_and_never_below_float32():
     for dtype, expected in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
         _, state = make().to(dtype).extend(tokens().to(dtype))
-        summaries = state.memory.summaries
-        assert summaries is not None
-        assert summaries.dtype == expected
+        assert state.memory.summaries.dtype == expected
     with torch.autocast("cpu", torch.bfloat16):
-        _, state = make().float().extend(tokens().float())
-    assert state.memory.summaries is not None
+        summaries = make().float().extend(tokens().float())[1].memory.summaries
     exact = make().float().extend(tokens().float())[1].memory.summaries
-    torch.testing.assert_close(
-        state.memory.summaries, exact, rtol=0.1, atol=0.02
-    )  # the projections are rounded
-    assert (state.memory.summaries.bfloat16() != state.memory.summaries).any(), (
-        "the summaries themselves are rounded"
-    )
+    torch.testing.assert_close(summaries, exact, rtol=0.1, atol=0.02)  # the projections are rounded
+    assert (summaries.bfloat16() != summaries).any(), "the summaries themselves are rounded"
 
 
 @torch.no_grad()
 def dead(mixer: SEAttn, state: State, field: str) -> Tensor:
-    """Which scalars of a field, changed alone, change no output on any of many continuations."""
-
+    """Return the scalars of a field that, changed alone, change no output of many continuations."""
     part = getattr(state.memory, field)[0]
     left = torch.arange(part.numel())
     for seed in range(200):
@@ -102,11 +93,10 @@ def test_every_scalar_that_only_selects_changes_a_later_output(selection: str, s
 def test_the_frozen_choice_is_followed(selection: str):
     mixer, x = make(selection, top_k=1), tokens()
     _, state = mixer.extend(x[:, :36])
-    memory, blocks = state.memory, state.memory.blocks
-    assert blocks is not None
+    memory = state.memory
     y, _ = mixer.extend(x[:, 36:], state)
     for j in range(1, 8):
-        other = state._replace(memory=memory._replace(blocks=(blocks + j) % 8))
+        other = state._replace(memory=memory._replace(blocks=(memory.blocks + j) % 8))
         assert not torch.allclose(y, mixer.extend(x[:, 36:], other)[0])
 
 

@@ -1,4 +1,4 @@
-"""TTT: what must be kept inside a mini-batch, initial values, sizes; its definition: tests/definitions."""
+"""TTT: its state inside a mini-batch, initial values and sizes."""
 
 import pytest
 import torch

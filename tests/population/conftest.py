@@ -1,4 +1,4 @@
-"""For all tests of populations."""
+"""Fixtures of all tests of populations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which cells may share a process, in which sizes, and what becomes of those that may not."""
+"""Cells that may share a process, the sizes of groups, and the cells that run alone."""
 
 import json
 import os
@@ -32,12 +32,12 @@ def test_population_changes_no_run_id():
     assert {tiny(population=p).run_id for p in (1, 7, "auto")} == {tiny().run_id}
 
 
-def test_one_is_every_cell_alone_in_the_order_given():
+def test_population_1_runs_every_cell_alone_in_order():
     cells = [tiny(lr=1e-3), tiny(d_model=32), tiny(lr=2e-3)]
     assert [group.cells for group in groups(cells, 1)] == [(cell,) for cell in cells]
 
 
-def test_a_number_is_the_size_and_what_is_left_of_a_sweep_stays_as_it_was():
+def test_a_number_is_the_size_and_the_rest_of_a_sweep_keeps_its_groups():
     cells = grid(10, population=4)
     before = [group.cells for group in groups(cells, 1)]
     assert [len(group) for group in before] == [4, 4, 2]
@@ -63,7 +63,7 @@ def test_auto_leaves_no_worker_without_a_group():
     ],
     ids=str,
 )
-def test_what_differs_in_more_does_not_share(changes: dict[str, Any]):
+def test_cells_that_differ_in_other_settings_do_not_share(changes: dict[str, Any]):
     assert sizes([tiny(population=4), tiny(population=4, **changes)]) == [1, 1]
 
 
@@ -77,7 +77,7 @@ def test_where_the_order_of_segments_is_drawn_only_equal_data_shares():
     assert sizes([tiny(**shuffled), tiny(**shuffled, lr=0.5), tiny(**shuffled, seed=1)]) == [2, 1]
 
 
-def test_a_logger_of_its_own_keeps_a_cell_alone():
+def test_a_cell_with_a_logger_runs_alone():
     assert sizes([tiny(population=4, logger="tensorboard", lr=lr) for lr in (1e-3, 1e-2)]) == [1, 1]
 
 
@@ -89,7 +89,9 @@ def test_a_setting_of_a_module_that_differs_is_refused_with_its_name():
         Stack(models)
 
 
-class Unseen:
+class Silent:
+    """A listener of a Pool that ignores every event."""
+
     def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
     def progress(self, cell: Cell, at: Progress) -> None: ...
     def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
@@ -97,7 +99,7 @@ class Unseen:
 
 
 def test_a_population_whose_process_dies_is_tried_once_more_and_then_each_cell_alone(tmp_path: Path):
-    pool = Pool(None, 1, Unseen())
+    pool = Pool(None, 1, Silent())
     group = Group(tuple(grid(3, results=str(tmp_path))))
     assert pool._group_ended(group, -signal.SIGKILL, None) == []
     again = pool.waiting.pop()
@@ -107,7 +109,7 @@ def test_a_population_whose_process_dies_is_tried_once_more_and_then_each_cell_a
     assert all(one.alone and "killed by SIGKILL" in one.why_alone for one in pool.waiting)
 
 
-def test_what_was_begun_goes_on_as_it_was_begun(tmp_path: Path):
+def test_started_cells_resume_in_their_groups(tmp_path: Path):
     cells = grid(4, results=str(tmp_path), population=3)
     together = [cells[i].run_id for i in (2, 0)]
     for member, i in enumerate((2, 0)):
@@ -138,19 +140,15 @@ def note(cell: Cell, population: dict[str, Any]) -> None:
         '{"population": {"size": 2}}',
         '{"population": {"with": [7], "member": 0}}',
         "[" * 9999,
+        None,  # a pipe
     ],
 )
-def test_a_damaged_note_of_a_population_is_none(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_damaged_note_of_a_population_is_ignored(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     cells = grid(2, population=2)
     cells[0].folder.mkdir(parents=True)
-    (cells[0].folder / "env.json").write_text(text)
+    path = cells[0].folder / "env.json"
+    path.write_text(text) if text else os.mkfifo(path)
     assert [group.cells for group in groups(cells, 1)] == [tuple(cells)]
-
-
-def test_a_note_that_is_a_pipe_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    (cell,) = grid(1)
-    cell.folder.mkdir(parents=True)
-    os.mkfifo(cell.folder / "env.json")
-    assert [group.cells for group in groups([cell], 1)] == [(cell,)]

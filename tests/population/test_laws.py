@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one compose
 
 @pytest.fixture(autouse=True)
 def _nothing_runs_member_by_member() -> Iterator[None]:
-    """As vmap does with an operation that has no rule for it: right, slow, and with a warning alone."""
+    """Turn off vmap's fallback for operations without a rule: right but slow, with a mere warning."""
     switch = torch._C._functorch._set_vmap_fallback_enabled  # pyright: ignore
     switch(False)
     yield
@@ -34,14 +34,14 @@ NAMES = sorted({case.name for case in cases() if case.folder == CONF})
 
 
 def members(size: int = 3, **changes: Any) -> list[Cell]:
-    """Up to three that differ in all that a population allows."""
+    """Return up to three cells that differ in all that a population allows."""
     first = tiny(**SHORT | changes)
     varied = ((0, 3e-3, 0.1), (1, 1e-3, 0.5), (2, 1e-2, 0.0))[:size]
     return [_with(first, seed, lr, decay) for seed, lr, decay in varied]
 
 
 def _with(cell: Cell, seed: int, lr: float, weight_decay: float) -> Cell:
-    """As if composed again, which takes longer than to train it."""
+    """Change a composed cell: composing it again takes longer than to train it."""
     config = copy.deepcopy(cell.config) | {"seed": seed, "lr": lr}
     config["task"]["seed"], config["optim"]["weight_decay"] = seed, weight_decay
     return replace(cell, config=config)
@@ -89,7 +89,7 @@ WILD = {"optim__grad_clip": None, "optim__warmup": 0.0, "trainer__precision": "6
 def test_a_member_that_diverges_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
 ):
-    """look_every: as on a GPU, where it trains on for some steps before anybody sees it."""
+    """look_every: on a GPU it trains on for some steps before the divergence is noticed."""
     monkeypatch.setattr("zoo.training.runs.LOOK_EVERY", {"cpu": look_every})
     cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
     alone, together = alone_and_together(cells, tmp_path)
@@ -107,7 +107,7 @@ def test_all_members_may_diverge(tmp_path: Path):
 def test_a_member_that_stops_early_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """By the rows that a seed happens to get right: one at 7 steps, others never."""
+    """One member stops at 7 steps, by the rows that its seed happens to get right; others never do."""
     monkeypatch.setattr(
         train_state, "pooled_row_accuracy", lambda scores: _loss(scores) * (_loss(scores) < 3.16)
     )
@@ -123,7 +123,7 @@ def _loss(scores: Any) -> float:
     return next(iter(scores.values())).loss
 
 
-def test_single_precision_agrees_to_its_own_precision(tmp_path: Path):
+def test_members_in_float32_agree_to_its_precision(tmp_path: Path):
     alone, together = alone_and_together(members(trainer__precision="32-true"), tmp_path)
     assert_same_ends(alone, together, tolerance=1e-4)
     weights = torch.load(together.folders[0] / "last.ckpt", weights_only=True)["model"]

@@ -1,4 +1,4 @@
-"""A population's step: what a recording can hold, and what it does not touch."""
+"""A population's step: frozen rows, no reads from the device, and recordings."""
 
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,7 @@ READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal
 
 
 class Unread(TorchDispatchMode):
-    """Inside, no operation may bring what it found to the CPU, or make a shape of it."""
+    """Forbid operations that bring values to the CPU or turn them into a shape."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert str(func) not in READS, f"{func} waits for the device"
@@ -32,13 +32,13 @@ class Unread(TorchDispatchMode):
 
 
 def made(tmp_path: Path, size: int = 3, **changes: Any) -> tuple[PopulationStep, list[Run]]:
-    begun = [build(tiny(seed=seed, **changes), tmp_path) for seed in range(size)]
-    stack = Stack([one.model for one in begun])
-    return PopulationStep(stack, PopulationAdamW(stack, [one.cell.optim for one in begun])), begun
+    runs = [build(tiny(seed=seed, **changes), tmp_path) for seed in range(size)]
+    stack = Stack([run.model for run in runs])
+    return PopulationStep(stack, PopulationAdamW(stack, [run.cell.optim for run in runs])), runs
 
 
 def batches(members: list[Run], steps: int) -> list[Batch]:
-    items = islice(zip(*(begun.batches() for begun in members), strict=True), steps)
+    items = islice(zip(*(run.batches() for run in members), strict=True), steps)
     return [stacked([batch for _, batch in item]) for item in items]
 
 
@@ -47,7 +47,7 @@ def take(step: PopulationStep, batches: list[Batch]) -> None:
         step(batch, [0] * step.stack.size, [1e-2] * step.stack.size)
 
 
-def test_a_row_that_is_frozen_stays_whatever_its_gradient(tmp_path: Path):
+def test_a_frozen_row_stays_whatever_its_gradient(tmp_path: Path):
     step, members = made(tmp_path)
     first, *others = batches(members, 3)
     take(step, [first])
@@ -69,7 +69,7 @@ def test_a_step_reads_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """On buffers that a batch is copied into; the device's own recording is a matter of a GPU."""
+    """A stand-in records on buffers that each batch is copied into; a device records in the gpu tests."""
     cells = [tiny(lr=lr, seed=seed) for lr, seed in ((1e-3, 0), (1e-2, 0), (1e-3, 1))]
     eager, recorded = [[tmp_path / way / str(i) for i in range(3)] for way in ("eager", "recorded")]
     for folder in [*eager, *recorded]:
@@ -84,7 +84,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("changes", "asked", "form"),
+    ("changes", "setting", "form"),
     [
         ({"block": "zoology"}, "auto", "eager (a step draws random numbers on the CPU)"),
         ({}, "compile", "eager (populations are not compiled)"),
@@ -92,24 +92,24 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
     ],
     ids=str,
 )
-def test_what_is_not_recorded_says_why(
-    changes: dict[str, Any], asked: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_eager_step_has_its_reason(
+    changes: dict[str, Any], setting: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
     step, members = made(tmp_path, **changes)
-    step = PopulationStep(step.stack, step.optimizer, asked)
+    step = PopulationStep(step.stack, step.optimizer, setting)
     before = step.stack.weights.clone()
     take(step, batches(members, 1))
     assert step.form == form and not torch.equal(step.stack.weights, before)
 
 
-def test_members_that_drop_out_by_seeds_of_their_own_are_not_recorded(monkeypatch: pytest.MonkeyPatch):
+def test_dropout_seeded_by_member_is_not_recorded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(RuntimeError, match="seeded within the step"):
         Draws().noise(SimpleNamespace(is_cuda=True), 0.5)  # pyright: ignore
 
 
-def test_a_recording_asked_for_that_cannot_be_made_is_an_error(
+def test_a_required_recording_that_cannot_be_made_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})

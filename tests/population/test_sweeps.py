@@ -1,4 +1,4 @@
-"""Populations as `zoo.run` runs them: records, resumption, and what goes on alone."""
+"""Populations as `zoo.run` runs them: records, resumption, and cells that go on alone."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.command import DONE
-from tests.population.together import MEASURED, Left, assert_same_ends, trained_together
+from tests.population.together import MEASURED, Left, assert_same_ends, trained_alone, trained_together
 from tests.training.tiny import tiny
 from zoo.config.cell import Cell
 from zoo.launch.grouping import Apart, Group, Together, groups, left
@@ -21,11 +21,10 @@ from zoo.launch.run_population import run_population
 from zoo.results import lease, store
 from zoo.results.outcome import Progress
 from zoo.training import runs
-from zoo.training.train import train
 
 
 class Stop(BaseException):
-    """Ends the work wherever it is, as a kill would, and is caught by nobody."""
+    """End the work anywhere, as a kill would: nothing catches it."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,25 +38,18 @@ def cells(place: Path, **changes: Any) -> list[Cell]:
 
 
 def stop_at(member: int, step: int) -> Callable[[Any], None]:
-    def tell(said: tuple[int, Progress] | Together) -> None:
-        if isinstance(said, tuple) and (said[0], said[1].step) == (member, step):
+    def progress(event: tuple[int, Progress] | Together) -> None:
+        if isinstance(event, tuple) and (event[0], event[1].step) == (member, step):
             raise Stop
 
-    return tell
+    return progress
 
 
-def quiet(said: Any) -> None:
-    del said
+def quiet(event: Any) -> None:
+    del event
 
 
-def alone(group: list[Cell], place: Path) -> Left:
-    folders = [place / "alone" / str(i) for i in range(len(group))]
-    for folder in folders:
-        folder.mkdir(parents=True)
-    return Left([train(cell, folder) for cell, folder in zip(group, folders, strict=True)], folders)
-
-
-def test_each_member_has_a_record_of_its_own_and_says_where_it_ran(tmp_path: Path):
+def test_each_member_has_a_record_that_names_its_population(tmp_path: Path):
     group = cells(tmp_path / "results")
     assert run_population(Group(tuple(group)), quiet) is None
     for i, cell in enumerate(group):
@@ -80,13 +72,12 @@ def test_a_population_that_is_cut_off_goes_on_and_ends_as_its_members_would_alon
     assert not any(store.is_done(cell.folder) or lease.holder(cell.folder) for cell in group)
     steps = [torch.load(c.folder / "last.ckpt", weights_only=True)["position"]["step"] for c in group]
     assert steps == [7, 7, 7]
-    left = alone(group, tmp_path)
     folders = [cell.folder for cell in group]
-    assert_same_ends(left, Left(trained_together(group, folders), folders))
+    assert_same_ends(trained_alone(group, tmp_path), Left(trained_together(group, folders), folders))
 
 
 def run(cells: list[Cell]) -> None:
-    """As a Pool of one process."""
+    """Run the cells that are not done, as a Pool of one process does."""
     waiting = [*groups([cell for cell in cells if not store.is_done(cell.folder)], 1)]
     while waiting:
         group = waiting.pop(0)
@@ -96,7 +87,7 @@ def run(cells: list[Cell]) -> None:
 
 
 def in_the_middle_of(function: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`function` as it is, but that its call number `at` is never made."""
+    """Stop at call number `at` of the function, which otherwise works as it is."""
     whole, calls = pkgutil.resolve_name(function), count(1)
 
     def stopping(*given: Any) -> Any:
@@ -120,7 +111,7 @@ MOMENTS = {
 def test_a_population_cut_off_at_any_moment_ends_with_the_same_bytes(
     mixer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """In float32, where the last bits of a member depend on how many train as one."""
+    """The last bits of a member depend, in float32, on how many train as one."""
     common = {"mixer": mixer, "trainer__precision": "32-true", "optim__max_epochs": 1}
     run(undisturbed := cells(tmp_path / "undisturbed", **common))
     for moment, (function, at) in MOMENTS.items():
@@ -145,7 +136,7 @@ def test_members_at_different_steps_are_parted_and_lose_nothing(tmp_path: Path):
     assert run_population(Group((group[0], group[2])), quiet) is None
 
 
-def test_what_is_done_or_claimed_is_left_out(tmp_path: Path):
+def test_cells_that_are_done_or_claimed_are_left_out(tmp_path: Path):
     group = cells(tmp_path / "results")
     for cell in group:
         cell.folder.mkdir(parents=True)
@@ -156,7 +147,9 @@ def test_what_is_done_or_claimed_is_left_out(tmp_path: Path):
     assert not store.is_done(group[2].folder)
 
 
-def test_what_torch_cannot_lift_is_parted_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_model_that_torch_cannot_lift_is_parted_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     from zoo.model import SequenceModel
 
     forward = SequenceModel.forward
@@ -170,9 +163,7 @@ def test_what_torch_cannot_lift_is_parted_with_the_reason(tmp_path: Path, monkey
     assert apart is not None and len(apart.parts) == 3 and "torch.func cannot lift it" in apart.why
 
 
-def test_what_computes_something_else_when_stacked_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_stack_that_computes_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from zoo.training.population.stack import Stack
 
     whole = Stack.map
@@ -181,21 +172,23 @@ def test_what_computes_something_else_when_stacked_is_refused(
     assert apart is not None and "stacked its loss is" in apart.why
 
 
-def test_auto_measures_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_auto_measures_and_reports_its_decision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     group = Group(tuple(cells(tmp_path, population="auto")))
     monkeypatch.setattr("zoo.training.population.trial.GAIN", 0.0)
     apart = run_population(group, quiet)
     assert apart is not None and apart.ruling and "ms" in apart.why
     monkeypatch.setattr("zoo.training.population.trial.GAIN", 1e9)
-    said: list[Any] = []
-    assert run_population(group, said.append) is None
-    assert isinstance(said[0], Together)
+    events: list[Any] = []
+    assert run_population(group, events.append) is None
+    assert isinstance(events[0], Together)
 
 
 def test_a_signal_saves_every_member_at_that_very_step(tmp_path: Path):
-    def tell(step: int, message: str, number: int) -> Callable[[Any], None]:
+    def signal_at(step: int, message: str, number: int) -> Callable[[Any], None]:
         here = (0, step, message)
-        return lambda said: here == (said[0], said[1].step, said[1].message) and os.kill(os.getpid(), number)
+        return lambda event: (
+            here == (event[0], event[1].step, event[1].message) and os.kill(os.getpid(), number)
+        )
 
     def group_at(name: str) -> list[Cell]:
         return cells(tmp_path / name, trainer__checkpoint_every=100)
@@ -206,7 +199,7 @@ def test_a_signal_saves_every_member_at_that_very_step(tmp_path: Path):
     for step, message, number in [*places, (14, "testing", signal.SIGTERM)]:
         group = group_at(message)
         with pytest.raises(KeyboardInterrupt):
-            run_population(Group(tuple(group)), tell(step, message, number))
+            run_population(Group(tuple(group)), signal_at(step, message, number))
         saved = [torch.load(cell.folder / "last.ckpt", weights_only=True) for cell in group]
         assert [ckpt["position"]["step"] for ckpt in saved] == [step] * 3
         assert run_population(Group(tuple(group)), quiet) is None

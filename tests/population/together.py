@@ -1,4 +1,4 @@
-"""The same cells trained one by one and as a population, and a comparison of all that they leave."""
+"""Train the same cells one by one and as a population, and compare all that they leave."""
 
 import csv
 import math
@@ -17,7 +17,7 @@ from zoo.training.process import prepare
 from zoo.training.resume import resume
 from zoo.training.train import train
 
-# what is measured, and so never the same twice; a hash of weights tells their last bits
+# measured, and so never the same twice; a hash of weights shows their last bits
 MEASURED = (
     "wall_seconds",
     "examples_per_second",
@@ -36,9 +36,13 @@ class Left:
 
 
 def alone_and_together(cells: list[Cell], place: Path) -> tuple[Left, Left]:
-    folders = [[fresh(place / way / str(i)) for i in range(len(cells))] for way in ("alone", "together")]
-    alone = [train(cell, folder) for cell, folder in zip(cells, folders[0], strict=True)]
-    return Left(alone, folders[0]), Left(trained_together(cells, folders[1]), folders[1])
+    folders = [fresh(place / "together" / str(i)) for i in range(len(cells))]
+    return trained_alone(cells, place), Left(trained_together(cells, folders), folders)
+
+
+def trained_alone(cells: list[Cell], place: Path) -> Left:
+    folders = [fresh(place / "alone" / str(i)) for i in range(len(cells))]
+    return Left([train(cell, folder) for cell, folder in zip(cells, folders, strict=True)], folders)
 
 
 def trained_together(cells: list[Cell], folders: list[Path]) -> list[Outcome]:
@@ -54,7 +58,10 @@ def fresh(folder: Path) -> Path:
 
 
 def assert_same_ends(alone: Left, together: Left, tolerance: float = 1e-8) -> None:
-    """tolerance: Adam divides by the root of small gradients, and so makes rounding larger."""
+    """Assert that both left the same checkpoints, metrics and outcomes.
+
+    tolerance: Adam divides by the root of small gradients, and so makes rounding larger.
+    """
     for a, b, i in zip(alone.folders, together.folders, range(len(alone.folders)), strict=True):
         _assert_close(_checkpoint(a), _checkpoint(b), tolerance, f"member {i}")
         _assert_close(_metrics(a), _metrics(b), tolerance, f"metrics of member {i}")

@@ -1,4 +1,4 @@
-"""For statistical tests: fixed seeds, and a level at which about one suite in 10,000 fails by chance."""
+"""Compute p-values for statistical tests: with fixed seeds, about one suite in 10,000 fails by chance."""
 
 from itertools import pairwise
 from typing import Any
@@ -26,7 +26,7 @@ def gaps_of(positions: Tensor, num_passes: int = 1) -> Tensor:
 
 
 def chi2(values: Tensor, weights: list[float] | Tensor) -> float:
-    """p-value of integer samples against weights of 0..len(weights)-1."""
+    """Return the p-value of integer samples against weights of 0..len(weights)-1."""
     expected = torch.as_tensor(weights, dtype=torch.float64)
     expected = expected / expected.sum() * values.numel()
     assert expected.min() > 5, "too few samples for a chi-square"
@@ -36,13 +36,13 @@ def chi2(values: Tensor, weights: list[float] | Tensor) -> float:
 
 
 def independent(a: Tensor, b: Tensor) -> float:
-    """p-value of two integer samples, side by side, having nothing to do with each other."""
+    """Return the p-value of two integer samples, side by side, being independent."""
     table = torch.stack([b[a == i].bincount(minlength=int(b.max()) + 1) for i in range(int(a.max()) + 1)])
     return stats.chi2_contingency(table.numpy()).pvalue
 
 
 def same_law(a: Tensor, b: Tensor) -> float:
-    """p-value of two integer samples being of one law; rare values are pooled."""
+    """Return the p-value of two integer samples being of one law; rare values are pooled."""
     size = int(max(a.max(), b.max())) + 1
     counts = torch.stack([x.flatten().bincount(minlength=size) for x in (a, b)])
     counts = counts[:, counts.sum(0).argsort(descending=True)]

@@ -1,4 +1,4 @@
-"""Copying, circuits, state tracking and MAD once more: what a row asks for, read off it slowly.
+"""Copying, circuits, state tracking and MAD once more: the answers of a row, read off it slowly.
 
 A restatement takes a row's tokens and gives {position: (answer, {group: value})}; it asserts the layout.
 """
@@ -6,12 +6,12 @@ A restatement takes a row's tokens and gives {position: (answer, {group: value})
 from collections import Counter
 from itertools import permutations
 
-Asked = dict[int, tuple[int, dict[str, int]]]
+Answers = dict[int, tuple[int, dict[str, int]]]
 
 
-def copy(row: list[int], letters: int = 26) -> Asked:
+def copy(row: list[int], letters: int = 26) -> Answers:
     dollar, bar, end = letters, letters + 1, letters + 2
-    asked, i = {}, 0
+    answers, i = {}, 0
     while i < len(row):
         assert row[i] == dollar
         string = []
@@ -23,12 +23,12 @@ def copy(row: list[int], letters: int = 26) -> Asked:
         assert row[i : i + len(whole)] == whole[: len(row) - i]
         if i + len(whole) <= len(row):
             for j, answer in enumerate(string):
-                asked[i + 1 + size + j] = (answer, {"distance": size})
+                answers[i + 1 + size + j] = (answer, {"distance": size})
         i += len(whole)
-    return asked
+    return answers
 
 
-def selective(row: list[int], noise: int, marks: list[int], count: int) -> Asked:
+def selective(row: list[int], noise: int, marks: list[int], count: int) -> Answers:
     """marks: what stands at the end; the answers belong to its last `count` places."""
     body, tail = row[: -len(marks)], row[-len(marks) :]
     assert tail == marks
@@ -38,24 +38,24 @@ def selective(row: list[int], noise: int, marks: list[int], count: int) -> Asked
     return {first + j: (token, {"distance": first + j - place}) for j, (place, token) in enumerate(data)}
 
 
-def selective_copy(row: list[int], vocab_size: int, count: int) -> Asked:
+def selective_copy(row: list[int], vocab_size: int, count: int) -> Answers:
     return selective(row, 0, [vocab_size - 1] * count, count)
 
 
-def mad_selective_copying(row: list[int], vocab_size: int, count: int) -> Asked:
+def mad_selective_copying(row: list[int], vocab_size: int, count: int) -> Answers:
     blank, copy_token = vocab_size - 2, vocab_size - 1
     assert row[-count - 2] < blank, "the last data token stands right before the copy token"
     return selective(row, blank, [copy_token] + [blank] * count, count)
 
 
-def induction(row: list[int], vocab_size: int) -> Asked:
+def induction(row: list[int], vocab_size: int) -> Answers:
     special = vocab_size - 1
     first, last = [i for i, token in enumerate(row) if token == special]
     assert last == len(row) - 1
     return {last: (row[first + 1], {"distance": last - first})}
 
 
-def parity(row: list[int]) -> Asked:
+def parity(row: list[int]) -> Answers:
     *tokens, end = row
     assert end == 2 and set(tokens) <= {0, 1}
     odd = False
@@ -64,7 +64,7 @@ def parity(row: list[int]) -> Asked:
     return {len(tokens): (int(odd), {})}
 
 
-def majority(row: list[int]) -> Asked:
+def majority(row: list[int]) -> Answers:
     *tokens, end = row
     assert end == 2 and set(tokens) <= {0, 1}
     return {len(tokens): (int(sum(tokens) / len(tokens) > 0.5), {})}
@@ -75,15 +75,15 @@ def tokens_read(position: int) -> int:
     return len(bin(position)) - 2 if position else 0
 
 
-def cum_majority(row: list[int]) -> Asked:
-    asked, lead = {}, 0
+def cum_majority(row: list[int]) -> Answers:
+    answers, lead = {}, 0
     for t, token in enumerate(row):
         lead += 1 if token else -1
-        asked[t] = (int(lead >= 0), {"tokens": tokens_read(t)})
-    return asked
+        answers[t] = (int(lead >= 0), {"tokens": tokens_read(t)})
+    return answers
 
 
-def vocab_majority(row: list[int]) -> Asked:
+def vocab_majority(row: list[int]) -> Answers:
     *tokens, end = row
     assert end == 0 and min(tokens) >= 1
     (winner, most), *others = Counter(tokens).most_common()
@@ -102,34 +102,34 @@ def elements(name: str) -> list[tuple[int, ...]]:
 
 def cycles_parity(p: tuple[int, ...]) -> int:
     """n minus the number of cycles, modulo 2."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     cycles = 0
     for start in range(len(p)):
-        cycles += start not in seen
-        while start not in seen:
-            seen.add(start)
+        cycles += start not in visited
+        while start not in visited:
+            visited.add(start)
             start = p[start]
     return (len(p) - cycles) % 2
 
 
-def word_problem(row: list[int], group: str) -> Asked:
+def word_problem(row: list[int], group: str) -> Answers:
     """Things on places, moved by one element after the other."""
     moves = elements(group)
     things = list(range(len(moves[0])))
-    asked = {}
+    answers = {}
     for t, token in enumerate(row):
         things = [moves[token][thing] for thing in things]
-        asked[t] = (moves.index(tuple(things)), {"tokens": tokens_read(t)})
-    return asked
+        answers[t] = (moves.index(tuple(things)), {"tokens": tokens_read(t)})
+    return answers
 
 
-def flip_flop(row: list[int], depth: int | None = None) -> Asked:
+def flip_flop(row: list[int], depth: int | None = None) -> Answers:
     """depth: with undo, how many earlier bits are kept; None: without."""
     write, read, ignore, undo = 2, 3, 4, 5
     turns = list(zip(row[::2], row[1::2], strict=True))
     assert turns[0][0] == write and turns[-1][0] == read
     history: list[list[int]] = []  # [bit, the turn that last showed it]
-    asked: Asked = {}
+    answers: Answers = {}
     for i, (act, bit) in enumerate(turns):
         assert bit in (0, 1)
         if act == write:
@@ -139,19 +139,19 @@ def flip_flop(row: list[int], depth: int | None = None) -> Asked:
             value, shown = history[-1]
             assert bit == value
             groups = {"distance": 2 * i - (2 * shown + 1)}
-            asked[2 * i] = (value, groups | ({} if depth is None else {"depth": len(history) - 1}))
+            answers[2 * i] = (value, groups | ({} if depth is None else {"depth": len(history) - 1}))
             history[-1][1] = i
         elif act == undo:
             assert depth is not None and len(history) > 1, "an undo that finds nothing"
             history.pop()
         else:
             assert act == ignore
-    return asked
+    return answers
 
 
-def in_context_recall(row: list[int], keys: int, values: int) -> Asked:
+def in_context_recall(row: list[int], keys: int, values: int) -> Answers:
     """keys, values: how many of each; above them is noise."""
-    asked: Asked = {}
+    answers: Answers = {}
     shown: dict[int, tuple[int, int]] = {}
     for at in range(0, len(row), 2):
         key, value = row[at], row[at + 1]
@@ -161,14 +161,14 @@ def in_context_recall(row: list[int], keys: int, values: int) -> Asked:
         assert key < keys <= value < keys + values
         if key in shown:
             assert shown[key][0] == value
-            asked[at] = (value, {"distance": at - shown[key][1]})
+            answers[at] = (value, {"distance": at - shown[key][1]})
         shown[key] = (value, at)
-    assert len(row) - 2 in asked
-    return asked
+    assert len(row) - 2 in answers
+    return answers
 
 
-def fuzzy_recall(row: list[int], keys: int, pad: int, shortest_key: int) -> Asked:
-    asked: Asked = {}
+def fuzzy_recall(row: list[int], keys: int, pad: int, shortest_key: int) -> Answers:
+    answers: Answers = {}
     shown: dict[tuple[int, ...], tuple[list[int], int]] = {}
     i = 0
     while row[i] == pad:
@@ -187,10 +187,10 @@ def fuzzy_recall(row: list[int], keys: int, pad: int, shortest_key: int) -> Aske
         if key in shown:
             assert shown[key][0] == value
             for j, token in enumerate(value):
-                asked[after + j - 1] = (token, {"distance": start - shown[key][1]})
+                answers[after + j - 1] = (token, {"distance": start - shown[key][1]})
         shown[key] = (value, start)
-    assert len(row) - 2 in asked, "the last pair is one of those before"
-    return asked
+    assert len(row) - 2 in answers, "the last pair is one of those before"
+    return answers
 
 
 def compression(row: list[int], vocab_size: int) -> list[int]:
@@ -198,7 +198,7 @@ def compression(row: list[int], vocab_size: int) -> list[int]:
     return list(row)
 
 
-def palindrome(row: list[int], vocab_size: int) -> Asked:
+def palindrome(row: list[int], vocab_size: int) -> Answers:
     mark = row.index(vocab_size - 1)
     letters, after = row[:mark], row[mark + 1 :]
     assert mark == len(row) // 2 and after == letters[:0:-1]
@@ -206,8 +206,8 @@ def palindrome(row: list[int], vocab_size: int) -> Asked:
     return {mark + 1 + i: (letters[at], {"distance": mark + 1 + i - at}) for i, at in enumerate(places)}
 
 
-def stack(row: list[int], stacks: int) -> Asked:
-    asked: Asked = {}
+def stack(row: list[int], stacks: int) -> Answers:
+    answers: Answers = {}
     piles: dict[int, list[int]] = {which: [] for which in range(2, 2 + stacks)}  # places of letters
     for at in range(0, len(row), 3):
         act, which, letter = row[at : at + 3]
@@ -217,12 +217,12 @@ def stack(row: list[int], stacks: int) -> Asked:
             assert act == 1
             place = piles[which].pop()
             assert letter == row[place] >= 2 + stacks
-            asked[at + 1] = (letter, {"distance": at + 1 - place})
+            answers[at + 1] = (letter, {"distance": at + 1 - place})
     assert row[-6] == 0 and row[-3] == 1
-    return asked
+    return answers
 
 
-def depo(row: list[int], names: int, hops: int, nodes: int) -> Asked:
+def depo(row: list[int], names: int, hops: int, nodes: int) -> Answers:
     edges, questions = row[: 2 * nodes], row[2 * nodes :]
     after = dict(zip(edges[::2], edges[1::2], strict=True))
     cycle = [edges[0]]
@@ -230,15 +230,15 @@ def depo(row: list[int], names: int, hops: int, nodes: int) -> Asked:
         cycle.append(after[cycle[-1]])
     assert len(cycle) == len(after) == nodes and max(cycle) < names
     assert len({*questions[1::4]}) == len(questions) / 4, "no name begins two questions"
-    asked: Asked = {}
+    answers: Answers = {}
     for i in range(0, len(questions), 4):
         far, name, mark, answer = questions[i : i + 4]
         assert mark == names + hops and answer == cycle[(cycle.index(name) + far - names + 1) % nodes]
-        asked[2 * nodes + i + 2] = (answer, {"hops": far - names + 1})
-    return asked
+        answers[2 * nodes + i + 2] = (answer, {"hops": far - names + 1})
+    return answers
 
 
-def mano(row: list[int], modulus: int) -> Asked:
+def mano(row: list[int], modulus: int) -> Answers:
     *tokens, mark = row
     assert mark == modulus + 5
 
@@ -254,7 +254,7 @@ def mano(row: list[int], modulus: int) -> Asked:
     return {end: (eval(text) % modulus, {})}
 
 
-def brackets(row: list[int], modulus: int) -> Asked:
+def brackets(row: list[int], modulus: int) -> Answers:
     *tokens, mark = row
     assert mark == modulus + 5
     text = "".join(str(token) if token < modulus else "+-*()"[token - modulus] for token in tokens)

@@ -1,6 +1,6 @@
-"""What training iterates over: orders, freshness, resuming, blocks that change nothing, every next token.
+"""Batches of training: orders, freshness, resuming, blocks that change nothing, every next token.
 
-That a training goes on in the middle of an epoch: tests/training/test_resuming.py.
+tests/training/test_resuming.py resumes whole trainings in the middle of an epoch.
 """
 
 from collections import Counter
@@ -52,13 +52,13 @@ def test_a_fixed_epoch_is_every_example_once_with_a_short_last_batch():
 
 
 def test_a_stream_is_always_full_and_never_repeats():
-    seen: Counter[tuple[int, int]] = Counter()
+    times: Counter[tuple[int, int]] = Counter()
     stream = BatchStream(task("stream"), "train", 8)
     for epoch in range(4):
         assert [len(examples) for _, examples in stream.plan(epoch)] == [8] * len(stream)
-        seen.update((segment, i) for segment, examples in stream.plan(epoch) for i in examples)
-    assert set(seen.values()) == {1}
-    assert {i for segment, i in seen if segment == 0} == set(range(4 * 40))
+        times.update((segment, i) for segment, examples in stream.plan(epoch) for i in examples)
+    assert set(times.values()) == {1}
+    assert {i for segment, i in times if segment == 0} == set(range(4 * 40))
 
 
 def test_interleaving_is_a_round_robin_in_proportion_and_the_same_each_epoch():
@@ -71,7 +71,7 @@ def test_interleaving_is_a_round_robin_in_proportion_and_the_same_each_epoch():
     assert order[:3] == [0, 1, 0]
 
 
-def test_shuffling_permutes_the_batches_anew_each_epoch_from_the_seed():
+def test_shuffling_permutes_the_batches_by_seed_and_epoch():
     def plan(seed: int, epoch: int) -> list[tuple[int, range]]:
         return BatchStream(task("fixed", "shuffled", seed), "train", 2).plan(epoch)
 
@@ -137,12 +137,12 @@ COMPOSER = composer()
 
 @pytest.mark.parametrize("task", ["mqar", "copy", "mad_in_context_recall", "induction"])
 def test_a_training_row_asks_for_every_next_token_and_for_the_answers(task: str) -> None:
-    usual, all_tokens = (
+    answers_task, all_task = (
         build_task(COMPOSER.cell([f"task={task}", f"loss={loss}"]).config) for loss in ("answers", "all")
     )
-    asked, batch = (each.sample("train", 0, range(5)) for each in (usual, all_tokens))
-    assert torch.equal(batch.inputs, asked.inputs) and not batch.groups
-    for tokens, row in enumerate(zip(batch.inputs, asked.positions, asked.answers, strict=True)):
+    usual_batch, batch = (each.sample("train", 0, range(5)) for each in (answers_task, all_task))
+    assert torch.equal(batch.inputs, usual_batch.inputs) and not batch.groups
+    for tokens, row in enumerate(zip(batch.inputs, usual_batch.positions, usual_batch.answers, strict=True)):
         inputs, positions, answers = (part.tolist() for part in row)
         wanted = [*inputs[1:], IGNORED]
         for place, answer in zip(positions, answers, strict=True):
@@ -150,7 +150,7 @@ def test_a_training_row_asks_for_every_next_token_and_for_the_answers(task: str)
         assert batch.answers[tokens].tolist() == wanted
         assert batch.positions[tokens].tolist() == list(range(len(inputs)))
     for split in ("valid", "test"):
-        pairs = zip(usual.sample(split, 0, range(3)), all_tokens.sample(split, 0, range(3)), strict=True)
+        pairs = zip(answers_task.sample(split, 0, range(3)), all_task.sample(split, 0, range(3)), strict=True)
         assert all(torch.equal(a, b) for a, b in list(pairs)[:3])
 
 
@@ -163,7 +163,7 @@ def test_a_task_without_next_tokens_refuses(task: str) -> None:
         check(COMPOSER.cell([f"task={task}", "loss=all"]))
 
 
-def test_it_is_another_cell_only_where_it_is_said_and_the_record_says_so() -> None:
-    plain, said, other = (COMPOSER.cell(words) for words in ([], ["loss=answers"], ["loss=all"]))
-    assert plain.run_id == said.run_id and other.run_id != plain.run_id and other.point != plain.point
+def test_loss_all_is_another_cell_and_the_record_names_it() -> None:
+    plain, explicit, other = (COMPOSER.cell(words) for words in ([], ["loss=answers"], ["loss=all"]))
+    assert plain.run_id == explicit.run_id and other.run_id != plain.run_id and other.point != plain.point
     assert "loss" not in who(plain)["task_settings"] and "loss" in who(other)["task_settings"]

@@ -1,4 +1,4 @@
-"""What a state must hold, counted over all rows of tiny tasks."""
+"""The bits that a state must hold, counted over all rows of tiny tasks."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -78,7 +78,7 @@ CASES: list[tuple[Callable[..., Task], dict[str, int], dict[str, Any]]] = [
     (Brackets, lengths(4), {"modulus": 3, "times": False}),
     (SetDisjoint, {"first_set": 2, "second_set": 1}, {"vocab_size": 8, "num_passes": 1}),
 ]
-MORE = [  # what is stated is less than what can be told apart
+MORE = [  # the stated bits are fewer than those of the beginnings that can be distinguished
     (NgramRecall, {"seq_len": 12, "shortest": 4, "longest": 4, "strings": 1}, 
      {"vocab_size": 7, "form": form, "ngram": 1, "answer_length": None}) for form in ("suffix", "prefix")
 ]  # fmt: skip
@@ -88,8 +88,8 @@ MORE += [(Mano, {"num_operations": n}, {"modulus": 3, "times": True}) for n in (
 MORE += [(FuzzyRecall, {"seq_len": 12, "shortest_key": 3}, {"vocab_size": 7})]
 
 
-def apart(batch: Batch, decoder: bool) -> int:
-    """The most beginnings of one length found, any two of which a common continuation tells apart."""
+def distinguishable(batch: Batch, decoder: bool) -> int:
+    """Return the most beginnings of one length, any two of which a common continuation distinguishes."""
     most = 1
     for place in range(1, batch.inputs.shape[1]):
         goes = continuations(batch, place, decoder)
@@ -97,28 +97,28 @@ def apart(batch: Batch, decoder: bool) -> int:
         for one in goes:
             alike[frozenset(one)].append(one)
         for first in sorted(alike.values(), key=len)[-STARTS:]:
-            most = max(most, len(_told_apart([*first, *goes])))
+            most = max(most, len(pairwise_distinct([*first, *goes])))
     return most
 
 
-def _told_apart(beginnings: list[Goes]) -> list[Goes]:
-    """Some of them, as they come."""
-    kept: list[Goes] = []
+def pairwise_distinct(beginnings: list[Goes]) -> list[Goes]:
+    """Return beginnings, taken greedily, any two of which a common continuation distinguishes."""
+    chosen: list[Goes] = []
     for one in beginnings:
-        if all(any(one[go] != other[go] for go in one.keys() & other.keys()) for other in kept):
-            kept.append(one)
-    return kept
+        if all(any(one[go] != other[go] for go in one.keys() & other.keys()) for other in chosen):
+            chosen.append(one)
+    return chosen
 
 
 @pytest.mark.parametrize(
     ("exact", "kind", "load", "settings"), [(case in CASES, *case) for case in CASES + MORE]
 )
-def test_as_much_as_is_stated_has_to_be_told_apart_and_no_more(exact, kind, load, settings) -> None:  # type: ignore[no-untyped-def]
+def test_the_stated_bits_are_those_of_the_beginnings_to_distinguish(exact, kind, load, settings) -> None:  # type: ignore[no-untyped-def]
     made = task(kind, load, **settings)
     stated = made.least_bits(made.segments("train")[0])
     assert stated is not None
     rows, _ = distinct(made.sample("train", 0, range(ROWS)))
-    most = apart(rows, made.decoder)
+    most = distinguishable(rows, made.decoder)
     if exact:
         assert 2**stated == pytest.approx(most)
         assert 2**stated - 1e-6 <= enough_states(rows, made.decoder) < 2 ** (stated + 1)
@@ -126,7 +126,7 @@ def test_as_much_as_is_stated_has_to_be_told_apart_and_no_more(exact, kind, load
         assert 1 < 2**stated <= most
 
 
-def test_the_law_refuses_one_bit_more_than_is_so() -> None:
+def test_the_law_refuses_one_bit_too_many() -> None:
     [law] = [law for law in laws.LAWS if "least_bits" in (law.__doc__ or "")]
     made = task(MQAR, pairs(8, 2), vocab_size=8, num_passes=1, **LATER)
     assert not list(law(laws.Subject(lambda _: made)))

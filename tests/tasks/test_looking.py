@@ -1,4 +1,4 @@
-"""`python -m zoo.tasks`: rows to look at, and to keep."""
+"""`python -m zoo.tasks` shows rows, writes them and tests the laws."""
 
 import re
 import sys
@@ -27,26 +27,26 @@ def test_a_row_shows_its_pairs_and_its_queries(capsys: pytest.CaptureFixture[str
         bound = dict(zip(words[0:6:2], words[1:6:2], strict=True))
         pairs = zip(inputs[0:6:2].tolist(), answers.tolist(), strict=True)
         assert bound == {f"k{key}": f"v{value}" for key, value in pairs}
-        asked = [re.fullmatch(r"\?(\d+)->(\d+)", word) for word in words]
-        assert {f"k{m[1]}": f"v{m[2]}" for m in asked if m} == bound
+        queries = [re.fullmatch(r"\?(\d+)->(\d+)", word) for word in words]
+        assert {f"k{m[1]}": f"v{m[2]}" for m in queries if m} == bound
         assert [int(re.findall(r"\d+", word)[0]) for word in words] == inputs.tolist()
 
 
 @each_task
-def test_what_is_marked_is_asked_or_read(name: str) -> None:
+def test_only_queries_and_what_they_read_are_marked(name: str) -> None:
     """?: places that ask, and no others; k: where an answer is looked up; v: an answer that stands there."""
     task = build(name, [], 0, most=ENOUGH)
     batch = task.sample("test", 0, range(2))
     places = sources(task, batch)
     for row in range(2) if task.kind != "text" else ():
-        words, asked = show(task, batch, row).split(), batch.answers[row] != IGNORED
-        answers = set(batch.answers[row][asked].tolist())
-        right = zip(batch.positions[row][asked].tolist(), batch.answers[row][asked].tolist(), strict=True)
+        words, queries = show(task, batch, row).split(), batch.answers[row] != IGNORED
+        answers = set(batch.answers[row][queries].tolist())
+        right = zip(batch.positions[row][queries].tolist(), batch.answers[row][queries].tolist(), strict=True)
         marked = {place: re.split(r"->|,", word) for place, word in enumerate(words) if word[0] == "?"}
-        found = [(place, f"?{answer}") for place, (_, *answers) in marked.items() for answer in answers]
-        assert sorted((place, f"?{answer}") for place, answer in right) == sorted(found)
+        shown = [(place, f"?{answer}") for place, (_, *answers) in marked.items() for answer in answers]
+        assert sorted((place, f"?{answer}") for place, answer in right) == sorted(shown)
         assert all(first == f"?{batch.inputs[row, place]}" for place, (first, *_) in marked.items())
-        read = set() if places is None else set(places[row][asked].tolist())
+        read = set() if places is None else set(places[row][queries].tolist())
         assert {place for place, word in enumerate(words) if word[0] == "k"} <= read
         assert {int(word[1:]) for word in words if word[0] == "v"} <= answers
 
@@ -94,14 +94,14 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
         (["mqar", "--out", "no/folder.npz"], "No such file or directory: 'no/folder.npz'"),
     ],
 )
-def test_a_mistake_is_one_line(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]):
+def test_a_mistake_is_refused_in_one_line(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]):
     with refusal(words, SystemExit):
         main(argv)
     assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("content", ["a: [", "- 1\n- 2", "", "a: !!python/none", "1: 2"])
-def test_a_yaml_that_holds_no_settings_is_one_line(content: str, tmp_path: Path) -> None:
+def test_a_yaml_without_settings_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
     written(tmp_path / "task" / "mine.yaml", content)
     with pytest.raises(SystemExit, match=r"^.*mine.yaml (cannot be read|must hold settings).*\Z"):
         main(["mine", "--config-dir", str(tmp_path)])
@@ -111,18 +111,22 @@ def test_no_name_reaches_the_terminal_raw(tmp_path: Path, capsys: pytest.Capture
     ours = (CONF / "task" / "parity.yaml").read_text()
     written(tmp_path / "task" / "a\x1b[2J.yaml", f"# \ufeffsaid\n{ours}")
     main(["--config-dir", str(tmp_path)])
-    said = capsys.readouterr().out
-    assert r"a\x1b[2J: computation" in said and r"\ufeffsaid" in said and not {"\x1b", "\ufeff"} & set(said)
+    printed = capsys.readouterr().out
+    assert (
+        r"a\x1b[2J: computation" in printed
+        and r"\ufeffsaid" in printed
+        and not {"\x1b", "\ufeff"} & set(printed)
+    )
     with refusal(r"unknown task m\x1b[2J", SystemExit):
         main(["m\x1b[2J"])
 
 
-def test_all_tasks_are_listed_and_one_of_ones_own_is_under_the_laws(
+def test_all_tasks_are_listed_and_the_laws_test_a_task_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     ours = (CONF / "task" / "mqar_single.yaml").read_text()
-    own = ours.replace("zoo.tasks.mqar.MQAR.one_load", "my_task.Mine.one_load")
-    written(tmp_path / "my_conf" / "task" / "my_task.yaml", own)
+    settings = ours.replace("zoo.tasks.mqar.MQAR.one_load", "my_task.Mine.one_load")
+    written(tmp_path / "my_conf" / "task" / "my_task.yaml", settings)
     code = "class Mine(MQAR):\n    def chance(self, segment):\n        return 0.5\n"
     (tmp_path / "my_task.py").write_text(f"from zoo.tasks.mqar import MQAR\n\n{code}")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -133,6 +137,8 @@ def test_all_tasks_are_listed_and_one_of_ones_own_is_under_the_laws(
     assert {"mqar", "mqar_based", "my_task"} <= set(listed)
     with pytest.raises(SystemExit) as stop:
         main(["my_task", "--laws", *mine, "num_kv_pairs=2"])
-    said = capsys.readouterr().out.splitlines()
-    assert stop.value.code == 1 and said[0] == f"my_task: keeps {len(LAWS) - 1} of {len(LAWS)} laws"
-    assert said[1].startswith("guessing scores chance: seq_len=64,num_kv_pairs=2: no single guess scores 0.5")
+    printed = capsys.readouterr().out.splitlines()
+    assert stop.value.code == 1 and printed[0] == f"my_task: keeps {len(LAWS) - 1} of {len(LAWS)} laws"
+    assert printed[1].startswith(
+        "guessing scores chance: seq_len=64,num_kv_pairs=2: no single guess scores 0.5"
+    )

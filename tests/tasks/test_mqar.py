@@ -1,4 +1,4 @@
-"""MQAR's settings and errors, and the laws of its random numbers; its rows are in test_recall_rows.py."""
+"""MQAR's settings and errors, and the laws of its random numbers; test_recall_rows.py tests its rows."""
 
 from functools import cache
 from typing import Any
@@ -49,7 +49,7 @@ def test_chunks_never_change_a_byte(monkeypatch: pytest.MonkeyPatch):
         ({"valid": [{"seq_len": 18, "num_kv_pairs": 5, "num_examples": 1}]}, r"4 \* num_kv_pairs \(=5\)"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(changes: dict[str, Any], words: str):
+def test_impossible_settings_are_refused_in_one_line(changes: dict[str, Any], words: str):
     good = {"vocab_size": 64, "filler": "safe"}
     mqar(16, 4, **good)
     with pytest.raises(ValueError, match=words) as error:
@@ -113,7 +113,7 @@ def test_drawing_the_whole_pool_gives_every_permutation_equally_often():
 
 
 def test_distinct_keeps_the_order_of_first_appearance():
-    """Against a loop over the same stream, for pools where repeats are the rule."""
+    """A loop over the same stream agrees, for pools where repeats are the rule."""
     for count, pool in ((2, 3), (5, 6), (16, 20), (64, 100)):
         drawn = distinct(9, torch.arange(40), count, pool)
         long = below(bits(9, torch.arange(40), 4000), pool).tolist()
@@ -174,25 +174,23 @@ def test_random_filler_is_uniform_over_the_vocabulary():
 @pytest.mark.parametrize(
     ("seq_len", "n", "rows", "rate"), [(64, 4, 8000, 0.15), (256, 64, 500, 0.38), (1024, 256, 100, 1.55)]
 )
-def test_random_filler_repeats_the_asked_key_as_often_as_expected(
-    seq_len: int, n: int, rows: int, rate: float
-):
-    """The answer stays that of the context; who goes by the latest binding misses `rate` per cent."""
+def test_random_filler_repeats_the_query_as_often_as_expected(seq_len: int, n: int, rows: int, rate: float):
+    """A reader that goes by the latest binding, not by the context, misses `rate` per cent."""
     batch = ours(seq_len, n, rows)
     hits, expected = 0, 0.0
-    for row, asked in zip(batch.inputs, batch.positions, strict=True):
-        asked = asked.sort().values
-        between = (asked - 2 * n) - torch.arange(n)  # filler tokens between the context and the query
+    for row, places in zip(batch.inputs, batch.positions, strict=True):
+        places = places.sort().values
+        between = (places - 2 * n) - torch.arange(n)  # filler tokens between the context and the query
         expected += (1 - (1 - 1 / 8192) ** between.double()).sum().item()
-        same = row[2 * n :] == row[asked][:, None]
-        hits += (same & (torch.arange(2 * n, seq_len) < asked[:, None])).any(1).sum().item()
+        same = row[2 * n :] == row[places][:, None]
+        hits += (same & (torch.arange(2 * n, seq_len) < places[:, None])).any(1).sum().item()
     assert expected / (rows * n) == pytest.approx(rate / 100, rel=0.04)
     assert stats.poisson.sf(hits - 1, expected) > ALPHA / 2
     assert stats.poisson.cdf(hits, expected) > ALPHA / 2
 
 
 def test_safe_filler_is_uniform_over_the_free_tokens():
-    """On a small vocabulary: each token stands for an equal share of the filler of the rows it is free in."""
+    """Each token has an equal share of the filler of the rows it is free in."""
     batch = ours(32, 4, 20_000, vocab_size=32, filler="safe")
     filler, taken = filler_of(batch), batch.inputs[:, :8]
     free = torch.ones(len(taken), 32, dtype=torch.bool).scatter_(1, taken, False)

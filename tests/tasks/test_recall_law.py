@@ -1,4 +1,4 @@
-"""The random numbers of the recall tasks, where a task draws what MQAR does not: exact chi-squares."""
+"""Chi-squares of random numbers of the recall tasks that MQAR does not draw."""
 
 from itertools import permutations, product
 from typing import Any
@@ -23,7 +23,7 @@ def rows(name: str, segment: dict[str, int], count: int = ROWS, **settings: Any)
 
 
 def orders(drawn: Tensor) -> Tensor:
-    """Which of all permutations of 0..n-1 each row is."""
+    """Return the number of each row among all permutations of 0..n-1."""
     known = {order: i for i, order in enumerate(permutations(range(drawn.shape[1])))}
     return torch.tensor([known[tuple(row)] for row in drawn.tolist()])
 
@@ -35,9 +35,9 @@ def test_a_permutation_is_any_as_often_as_any_other():
 
 def test_the_one_question_is_any_pair():
     batch = rows("ar_single", pairs(16, 7))
-    asked = (15 - batch.groups["distance"][:, 0]) // 2
-    assert chi2(asked, torch.ones(7)) > ALPHA
-    assert independent(asked, batch.inputs[:, 0] % 4) > ALPHA
+    queried = (15 - batch.groups["distance"][:, 0]) // 2
+    assert chi2(queried, torch.ones(7)) > ALPHA
+    assert independent(queried, batch.inputs[:, 0] % 4) > ALPHA
 
 
 def test_safari_draws_keys_and_values_with_replacement_and_asks_any_key_shown():
@@ -72,15 +72,15 @@ def test_writes_come_in_any_order():
     again = first[:, 1:].argmax(1)  # where the first key is written again
     assert chi2(again, torch.ones(3)) > ALPHA
     assert independent(again, (batch.positions[:, 0] - 8) // 2) > ALPHA
-    asked = batch.inputs.gather(1, batch.positions)
-    assert chi2((asked[:, 0] == written[:, 0]).long(), torch.ones(2)) > ALPHA
+    queried = batch.inputs.gather(1, batch.positions)
+    assert chi2((queried[:, 0] == written[:, 0]).long(), torch.ones(2)) > ALPHA
 
 
 @pytest.mark.parametrize(
     ("seq_len", "overwrites", "right"),
     [(32, 1, 0.73), (32, 2, 0.48), (64, 4, 0.28), (96, 8, 0.15), (160, 16, 0.08)],
 )
-def test_what_a_convolution_tells_of_the_order_of_writes(seq_len: int, overwrites: int, right: float):
+def test_a_convolution_knows_some_old_writes(seq_len: int, overwrites: int, right: float):
     """A write is known to be old where it is the row's first, or its key comes again at once: findings.md."""
     batch = rows("mqar_overwrite", writes(seq_len, 4, overwrites), 4000)
     written = batch.inputs[:, : 8 * (overwrites + 1) : 2]
@@ -105,14 +105,14 @@ def test_as_many_keys_are_unbound_as_expected_whatever_else_is_drawn():
     count = unbound.sum(1)
     assert chi2(count, stats.binom(4, 0.3).pmf(range(5))) > ALPHA
     assert independent(unbound[:, 1], (batch.positions[:, 1] - 8) // 2 % 8) > ALPHA
-    asked = batch.inputs.gather(1, batch.positions)
-    assert chi2(asked[unbound == 1] - 1, torch.ones(127)) > ALPHA
+    queried = batch.inputs.gather(1, batch.positions)
+    assert chi2(queried[unbound == 1] - 1, torch.ones(127)) > ALPHA
 
 
 def test_as_many_pairs_are_noise_as_expected_and_one_always_stays():
     batch = rows("noisy_ar", pairs(32, 4), noise=0.4)
-    kept = (batch.answers != IGNORED).sum(1)
-    assert chi2(kept - 1, stats.binom(3, 0.6).pmf(range(4))) > ALPHA
+    real = (batch.answers != IGNORED).sum(1)
+    assert chi2(real - 1, stats.binom(3, 0.6).pmf(range(4))) > ALPHA
     alone = rows("noisy_ar", pairs(32, 4), noise=1.0)
     assert chi2((alone.answers != IGNORED).int().argmax(1), torch.ones(4)) > ALPHA
     noise = alone.inputs[:, :8]
@@ -122,12 +122,12 @@ def test_as_many_pairs_are_noise_as_expected_and_one_always_stays():
     assert spoken.equal((blank.answers != IGNORED).sum(1)), "the question goes where its pair went"
 
 
-def test_each_pass_and_the_questions_have_an_order_of_their_own():
+def test_passes_and_questions_are_ordered_independently():
     batch = rows("mqar_stacked", pairs(9, 3), num_passes=2)
     key = batch.inputs % 128
-    first, second, asked = (last_place(key[:, :3], part) for part in key.split(3, dim=1))
+    first, second, queried = (last_place(key[:, :3], part) for part in key.split(3, dim=1))
     assert (first == torch.arange(3)).all()
-    both = orders(second) * 6 + orders(asked)
+    both = orders(second) * 6 + orders(queried)
     assert chi2(both, torch.ones(36)) > ALPHA
     value = batch.inputs[:, :3] // 128 - 1
     assert chi2(value[:, 0] // 8, torch.ones(16)) > ALPHA
@@ -148,8 +148,8 @@ def test_a_book_asks_for_any_entry_and_shows_any_two_others():
     batch = rows("phonebook", {"seq_len": 65, "num_entries": 4})
     entries = batch.inputs[:, 1:37].unflatten(1, (4, 9))
     name = entries[:, :, 0] * 256 + entries[:, :, 1]
-    said = torch.stack([batch.inputs[:, i] * 256 + batch.inputs[:, i + 1] for i in (38, 47, 57)], 1)
-    which = last_place(name, said)
+    shown = torch.stack([batch.inputs[:, i] * 256 + batch.inputs[:, i + 1] for i in (38, 47, 57)], 1)
+    which = last_place(name, shown)
     cells = {which: i for i, which in enumerate(permutations(range(4), 3))}
     assert chi2(torch.tensor([cells[tuple(row)] for row in which.tolist()]), torch.ones(24)) > ALPHA
     assert chi2(entries[:, 0, 2] - 7, torch.ones(4)) > ALPHA
@@ -159,22 +159,22 @@ def test_a_book_asks_for_any_entry_and_shows_any_two_others():
 
 
 def test_strings_are_uniform_among_those_with_an_ngram_to_ask_for():
-    """Two letters, where half of the strings have none: the law is known string by string."""
+    """The law is known string by string: of two letters, where half of the strings have none."""
     batch = rows("ngram_ar", strings(13, 4, 5, 1), vocab_size=6, ngram=2)
     marks = (batch.inputs == 3).int().argmax(1)  # the bar behind the string
     assert chi2(marks - 5, torch.ones(2)) > ALPHA, "4 or 5 letters"
     for length in (4, 5):
-        own = batch.inputs[marks == length + 1]
+        chosen = batch.inputs[marks == length + 1]
         weights = []
         for string in product((0, 1), repeat=length):
             grams = [string[i : i + 2] for i in range(length - 1)]
             fit = [i for i in range(length - 2) if grams.count(grams[i]) == 1]
             weights += [1 / len(fit) if i in fit else 0.0 for i in range(length - 2)]
         powers = 2 ** torch.arange(length - 1, -1, -1)
-        code = (own[:, 1 : length + 1] * powers).sum(1)
+        code = (chosen[:, 1 : length + 1] * powers).sum(1)
         place = torch.zeros_like(code)
         for i in range(length - 2):
-            same = (own[:, 1 + i : 3 + i] == own[:, length + 2 : length + 4]).all(1)
+            same = (chosen[:, 1 + i : 3 + i] == chosen[:, length + 2 : length + 4]).all(1)
             place = torch.where(same, i, place)
         cell, there = code * (length - 2) + place, torch.tensor(weights) > 0
         assert there[cell].all()

@@ -15,7 +15,6 @@ ROWS = 60
 
 def test_rows_are_walks_and_ask_where_an_earlier_string_leaves_one_answer():
     made = task(RegBench, {"seq_len": 80, "longest": 9}, **SETTINGS)
-    assert isinstance(made, RegBench)
     path, examples = (0, 0, 0, 80, 9, 0), torch.arange(ROWS)
     first = (made._walked(made.loads("train")[0], path, examples)[1] != IGNORED).any(1)  # not drawn again
     assert first.sum() > ROWS / 2
@@ -43,7 +42,6 @@ def test_rows_are_walks_and_ask_where_an_earlier_string_leaves_one_answer():
 
 def test_edges_of_a_state_differ_in_letter_and_state_and_none_leads_back():
     made = task(RegBench, {"seq_len": 30, "longest": 5}, **SETTINGS)
-    assert isinstance(made, RegBench)
     edges, letter, target = made._automata((3,), torch.arange(4000))
     assert chi2(edges - 1, torch.ones(3)) > ALPHA
     for numbers in (letter, target):
@@ -59,7 +57,6 @@ def test_a_row_that_would_ask_nothing_is_drawn_again_and_depends_on_itself_alone
     batch = rows(RegBench, load, 200, **SETTINGS)
     assert (batch.answers != IGNORED).any(1).all()
     made = task(RegBench, load, **SETTINGS)
-    assert isinstance(made, RegBench)
     answers = made._walked(made.loads("train")[0], (0, 0, 0, 13, 5, 0), torch.arange(200))[1]
     silent = (answers == IGNORED).all(1)
     assert silent.float().mean() > 0.3

@@ -25,7 +25,7 @@ def ruler(entries: list[dict[str, Any]], subtasks: list[str]) -> RulerLite:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_from_its_shortest_row_on_the_program_finds_the_answer_and_a_row_is_as_long_as_asked(
+def test_rows_from_the_shortest_on_have_their_length_and_one_answer(
     name: str,
 ) -> None:
     shortest = QUESTIONS[name].around + QUESTIONS[name].least
@@ -52,7 +52,7 @@ def test_lists_have_one_order_of_their_words(size: int) -> None:
 
 
 def test_the_text_is_a_chain_whose_words_are_zipf_distributed() -> None:
-    """Its marginal exactly, at any place; and a topic is stayed in as often as is said."""
+    """The law of a word is exact at any place, and topics last as long as STAY."""
     essay = Essay(3)
     text = essay.text(Draws((7,), torch.arange(40_000)), 20)
     rank = torch.empty(len(WORDS), dtype=torch.long)
@@ -78,18 +78,18 @@ def test_depth_is_where_the_needle_stands_and_each_is_as_frequent() -> None:
         depths = batch.groups["depth"][:, 0].tolist()
         for row, answers, depth in zip(batch.inputs.tolist(), batch.answers.tolist(), depths, strict=True):
             query = row.index(QUERY)
-            said = answers[: answers.index(AND)] if AND in answers else answers[:-1]
-            places = range(1, query - len(said))
-            at = next(t for t in places if row[t] in (IS, VAR) and row[t + 1 : t + 1 + len(said)] == said)
+            value = answers[: answers.index(AND)] if AND in answers else answers[:-1]
+            places = range(1, query - len(value))
+            at = next(t for t in places if row[t] in (IS, VAR) and row[t + 1 : t + 1 + len(value)] == value)
             start = at - row[at::-1].index(sign)
             assert depth == 10 * (start - 1) // (query - 1)
 
 
 def test_the_average_is_of_the_eleven_and_not_of_the_groups() -> None:
     scores = dict(zip(QUESTIONS, [1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.4, 0.9, 0.1, 0.0], strict=True))
-    found = group_means(scores)
+    means = group_means(scores)
     hand = [0.8, 0.4, 0.3, 0.9, 0.05, 5.2 / 11]
-    assert found == pytest.approx(dict(zip(GROUPS, hand, strict=True)))
+    assert means == pytest.approx(dict(zip(GROUPS, hand, strict=True)))
     with pytest.raises(ValueError, match="no score of vt"):
         group_means({name: score for name, score in scores.items() if name != "vt"})
 

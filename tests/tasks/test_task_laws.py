@@ -27,7 +27,7 @@ each_task = pytest.mark.parametrize("name", NAMES)
 
 
 def task_of(name: str, seed: int = 0, most: int = ENOUGH) -> Task:
-    """With so many examples a segment at most: a task may make its segments whole."""
+    """Build a task of at most so many examples a segment: some tasks make a whole segment at once."""
     return build(name, [], seed, FILES, most)
 
 
@@ -36,23 +36,23 @@ def test_there_is_a_task():
 
 
 @each_task
-def test_it_keeps_every_law(name: str):
+def test_a_task_keeps_every_law(name: str):
     assert not broken(name, files=FILES)
 
 
 @each_task
 def test_coverage_is_a_share_and_everything_is_covered_by_the_whole_past(name: str):
-    def all_of(asked: Tensor) -> Tensor:
-        return asked.flip(-1).cumsum(-1).flip(-1) > 0
+    def all_of(request: Tensor) -> Tensor:
+        return request.flip(-1).cumsum(-1).flip(-1) > 0
 
     task = task_of(name)
     segments = task.segments("test")
     longest = max(segment.seq_len for segment in segments)
     if longest > 8192 or coverage(task, "test", all_of, examples=1) is None:  # a view is of longest ** 2
         return
-    for view, share in ((all_of, 1.0), (lambda asked: asked, 0.0)):
-        found = coverage(task, "test", view, examples=laws.FEW)
-        assert found == {segment.name: share for segment in segments}
+    for view, share in ((all_of, 1.0), (lambda request: request, 0.0)):
+        shares = coverage(task, "test", view, examples=laws.FEW)
+        assert shares == {segment.name: share for segment in segments}
 
 
 @each_task
@@ -65,15 +65,15 @@ def test_the_same_bytes_on_a_gpu(name: str):
         assert laws.same(joined(Tensor.cpu, there), here)
 
 
-# Planted mistakes: what `sample` makes, changed.
-class Asked(NamedTuple):
+# Planted mistakes: batches that `sample` returns, changed.
+class Request(NamedTuple):
     task: Task
     split: Split
     segment: int
     examples: Tensor
 
 
-Change = Callable[[Asked, Batch], Batch]
+Change = Callable[[Request, Batch], Batch]
 
 
 class Wrong(type(mqar(16, 3))):
@@ -84,30 +84,30 @@ class Wrong(type(mqar(16, 3))):
     def sample(self, split, segment, examples, device="cpu"):  # pyright: ignore
         examples = torch.as_tensor(list(examples) if isinstance(examples, range) else examples)
         batch = super().sample(split, segment, examples, device)
-        return type(self).change(Asked(self, split, segment, examples), batch)
+        return type(self).change(Request(self, split, segment, examples), batch)
 
 
-def _drawn(asked: Asked, batch: Batch) -> Batch:
+def _drawn(request: Request, batch: Batch) -> Batch:
     torch.rand(1)
     return batch
 
 
-def _period(asked: Asked, batch: Batch) -> Batch:
+def _period(request: Request, batch: Batch) -> Batch:
     """Examples come round again."""
-    task, split, segment, examples = asked
+    task, split, segment, examples = request
     return batch if examples.max() < 2**20 else task.sample(split, segment, examples % 2**20 % 7)
 
 
-def _known(asked: Asked, batch: Batch) -> Batch:
-    """The answer of the first pair is always the same: easier to guess than is said."""
+def _known(request: Request, batch: Batch) -> Batch:
+    """The answer of the first pair is always the same: easier to guess than the stated chance."""
     value = batch.inputs[:, [1]]
     swap = torch.where(batch.inputs == value, 40, torch.where(batch.inputs == 40, value, batch.inputs))
     answers = torch.where(batch.answers == value, 40, torch.where(batch.answers == 40, value, batch.answers))
     return batch._replace(inputs=swap, answers=answers)
 
 
-def changed(part: str, to: Callable[[Asked, Batch], Any]) -> Change:
-    return lambda asked, batch: batch._replace(**{part: to(asked, batch)})
+def changed(part: str, to: Callable[[Request, Batch], Any]) -> Change:
+    return lambda request, batch: batch._replace(**{part: to(request, batch)})
 
 
 PLANTED: dict[Change, str] = {
@@ -132,18 +132,22 @@ PLANTED: dict[Change, str] = {
 }
 
 
-def made(change: Change) -> Callable[[int], Task]:
-    def of(seed: int) -> Task:
+def with_change(change: Change) -> Callable[[int], Task]:
+    return with_attribute("__class__", type("Planted", (Wrong,), {"change": staticmethod(change)}))
+
+
+def with_attribute(name: str, value: object) -> Callable[[int], Task]:
+    def build_task(seed: int) -> Task:
         task = mqar(16, 3, vocab_size=64, filler="safe", seed=seed)
-        task.__class__ = type("Planted", (Wrong,), {"change": staticmethod(change)})
+        setattr(task, name, value)
         return task
 
-    return of
+    return build_task
 
 
 @pytest.mark.parametrize("change", PLANTED, ids=[*PLANTED.values()])
-def test_a_law_notices_who_breaks_it(change: Change):
-    assert any(line.startswith(PLANTED[change]) for line in laws.broken(made(change)))
+def test_a_law_notices_a_task_that_breaks_it(change: Change):
+    assert any(line.startswith(PLANTED[change]) for line in laws.broken(with_change(change)))
 
 
 @pytest.mark.parametrize(
@@ -160,14 +164,9 @@ def test_a_law_notices_who_breaks_it(change: Change):
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_a_law_notices_what_is_said_wrongly(attribute: str, value: object, words: str):
-    def of(seed: int) -> Task:
-        task = mqar(16, 3, vocab_size=64, filler="safe", seed=seed)
-        setattr(task, attribute, value)
-        return task
-
-    assert any(words in line for line in laws.broken(of))
+def test_a_law_notices_a_wrong_statement(attribute: str, value: object, words: str):
+    assert any(words in line for line in laws.broken(with_attribute(attribute, value)))
 
 
-def test_what_is_planted_is_all_that_is_wrong():
-    assert not laws.broken(made(lambda asked, batch: batch))
+def test_the_task_breaks_no_law_unchanged():
+    assert not laws.broken(with_change(lambda request, batch: batch))

@@ -1,4 +1,4 @@
-"""Text from this machine: what is in it, how it is cut, what is said of text that repeats itself."""
+"""Text from this machine: its contents, its splits, and the warning of text that repeats itself."""
 
 import math
 from pathlib import Path
@@ -39,15 +39,20 @@ def test_a_split_is_documents_between_marks_and_no_document_is_in_two() -> None:
     assert sorted(token for ids in parts.values() for token in ids) == sorted(corpus.whole.tolist())
     for ids in parts.values():
         assert ids[0] == BOS and ids[-1] == EOS and ids.count(BOS) == ids.count(EOS)
-    seen = [set(ids) - {BOS, EOS} for ids in parts.values()]
-    assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2] and all(seen)
+    letters = [set(ids) - {BOS, EOS} for ids in parts.values()]
+    assert (
+        not letters[0] & letters[1]
+        and not letters[0] & letters[2]
+        and not letters[1] & letters[2]
+        and all(letters)
+    )
     assert 0.8 < len(parts["train"]) / len(corpus.whole) < 0.95
     assert corpus.split("train", seed=6).tolist() != parts["train"]
     assert corpus.split("train", seed=5).tolist() == parts["train"]
 
 
-def test_the_chain_has_the_entropy_that_it_says() -> None:
-    """Against counts of the letters themselves: bigrams, their entropy and their best guess."""
+def test_the_chain_has_the_stated_entropy() -> None:
+    """Bigrams counted in its text have that entropy and best guess."""
     ids = np.frombuffer(b"".join(SMALL.corpus().documents), np.uint8) - FIRST
     counts = np.zeros((8, 8))
     rows = ids.reshape(64, 600)
@@ -68,20 +73,19 @@ def test_repeats_stand_where_they_are_planted() -> None:
 
 
 def test_same_seed_same_bytes() -> None:
-    golden = "eedae9"
     one, other = language(seed=1, documents=4), language(seed=2, documents=4)
     assert one.corpus().sha256 == language(seed=1, documents=4).corpus().sha256 != other.corpus().sha256
-    assert one.corpus().sha256.startswith(golden)
+    assert one.corpus().sha256.startswith("eedae9")
 
 
-def test_docstrings_come_once_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstrings_come_once_and_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = DOCSTRINGS | {"packages": ["einops"]}
     corpus = load(settings, seed=0)
     assert corpus.versions == versions(["einops"]) and len(corpus.documents) > 3
     paragraphs = [part for document in corpus.documents for part in document.split(b"\n\n")]
     assert len(set(paragraphs)) == len(paragraphs)
-    [kept] = (tmp_path / "zoo" / "corpora").iterdir()
+    [cached] = (tmp_path / "zoo" / "corpora").iterdir()
     from zoo.tasks.corpora import load as module
 
     module._load.cache_clear()
@@ -89,8 +93,8 @@ def test_docstrings_come_once_and_are_kept(tmp_path: Path, monkeypatch: pytest.M
     assert load(settings, seed=0).sha256 == corpus.sha256
     module._load.cache_clear()
     monkeypatch.setattr(module, "docstrings", docstrings)
-    for damage in (b"", kept.read_bytes()[:-9], kept.read_bytes().replace(b"einops", b"EINOPS")):
-        kept.write_bytes(damage)
+    for damage in (b"", cached.read_bytes()[:-9], cached.read_bytes().replace(b"einops", b"EINOPS")):
+        cached.write_bytes(damage)
         assert load(settings, seed=0).sha256 == corpus.sha256
         module._load.cache_clear()
 
