@@ -230,7 +230,8 @@ def test_without_a_library_torch_runs_and_the_record_has_the_reason(
 
 
 def test_a_failed_compilation_names_the_line(tmp_path: Path):
-    source = tmp_path / "scan.c"
+    source = tmp_path / "an error" / "scan.c"  # a path that says so is no message
+    source.parent.mkdir()
     source.write_text("int f(void) { return x; }")
     with pytest.raises(Missing, match=r"cannot compile it: .*scan\.c:1.* error: .*x"):
         library(source)

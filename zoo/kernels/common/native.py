@@ -236,7 +236,7 @@ def _output(command: list[str]) -> str:
             command, capture_output=True, text=True, errors="replace", check=True, timeout=PATIENCE
         ).stdout
     except subprocess.CalledProcessError as error:
-        why = next((line for line in error.stderr.splitlines() if "error" in line), "it says nothing")
+        why = next((line for line in error.stderr.splitlines() if "error:" in line), "it says nothing")
         raise Missing(f"{command[0]} cannot compile it: {visible(why)}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"{command[0]} cannot be run: {one_line(error)}") from None
