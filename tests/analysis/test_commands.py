@@ -15,7 +15,7 @@ from analysis.records.readable import as_csv, readable
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
-from tests.analysis.seen import legend_texts
+from tests.analysis.figure_checks import legend_texts
 from tests.command import written
 
 EXPECTED = """# made up

@@ -41,35 +41,35 @@ def test_rows_are_read_each_alone() -> None:
 
 
 def test_series_at_equal_state() -> None:
-    found = accuracy_at(handmade.points(ROWS), handmade.scores(ROWS), [2.0]).set_index("series")
+    found = accuracy_at(*handmade.both(ROWS), [2.0]).set_index("series")
     assert found["accuracy"].to_dict() == pytest.approx({"a": 0.3, "b": 0.2})
     assert found.loc["b", ["low", "high"]].tolist() == pytest.approx([0.1, 0.3])
     assert found.loc["a", "low"] > 0.2 and found.loc["a", "seeds"] == 3
-    outside = accuracy_at(handmade.points(ROWS), handmade.scores(ROWS), [8.0]).set_index("series")
+    outside = accuracy_at(*handmade.both(ROWS), [8.0]).set_index("series")
     assert outside.loc["a", ["accuracy", "low", "high"]].isna().all()
     assert outside.loc["b", "accuracy"] == pytest.approx(0.8)
 
 
 def test_series_at_equal_accuracy() -> None:
-    found = state_at(handmade.points(ROWS), handmade.scores(ROWS), 0.5).set_index("series")
+    found = state_at(*handmade.both(ROWS), 0.5).set_index("series")
     assert found["state"].to_dict() == pytest.approx({"a": 4.0, "b": 4.0})
     assert found.loc["b", "low"] < 4 < found.loc["b", "high"]
     assert found.loc["b", "reached"] == 1 and 0.3 < found.loc["a", "reached"] < 0.8
-    above = state_at(handmade.points(ROWS), handmade.scores(ROWS), 0.85)
-    below = state_at(handmade.points(ROWS), handmade.scores(ROWS), 0.05)
+    above = state_at(*handmade.both(ROWS), 0.85)
+    below = state_at(*handmade.both(ROWS), 0.05)
     assert above["censored"].tolist() == ["above"] * 2 and below["censored"].tolist() == ["below"] * 2
 
 
 def test_one_seed_leaves_no_interval() -> None:
     single = [("a", 1.0, [0.2]), ("a", 4.0, [0.6])]
-    found = accuracy_at(handmade.points(single), handmade.scores(single), [2.0])
+    found = accuracy_at(*handmade.both(single), [2.0])
     assert found["accuracy"].item() == pytest.approx(0.4) and np.isnan(found["low"].item())
 
 
 def test_each_seed_has_a_curve_of_its_own() -> None:
-    found = by_seed(handmade.points(ROWS), handmade.scores(ROWS), "a", 2.0)
+    found = by_seed(*handmade.both(ROWS), "a", 2.0)
     assert found.to_dict() == pytest.approx({0: 0.2, 1: 0.4, 2: 0.3})
-    assert by_seed(handmade.points(ROWS), handmade.scores(ROWS), "a", 5.0).empty
+    assert by_seed(*handmade.both(ROWS), "a", 5.0).empty
 
 
 def test_pairs_are_of_equal_seeds() -> None:
@@ -103,9 +103,9 @@ def test_many_pairs_are_sampled() -> None:
 
 
 def test_two_series_meet_in_the_middle_of_their_overlap() -> None:
-    found = at_equal_state(handmade.points(ROWS), handmade.scores(ROWS))
+    found = at_equal_state(*handmade.both(ROWS))
     row = found.iloc[0]
     assert (row["a"], row["b"]) == ("a", "b") and row["state"] == pytest.approx(8**0.5)
     assert row["pairs"] == 3 and row["difference"] == pytest.approx(0.05)
     apart = [("a", 1.0, [0.1, 0.1]), ("b", 2.0, [0.1, 0.1])]
-    assert at_equal_state(handmade.points(apart), handmade.scores(apart)).empty
+    assert at_equal_state(*handmade.both(apart)).empty

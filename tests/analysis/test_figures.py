@@ -17,7 +17,7 @@ from analysis.records.ladders import ladders
 from analysis.statistics.scored import means
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
-from tests.analysis.seen import colliding, off_the_page
+from tests.analysis.figure_checks import colliding, off_the_page
 from tests.command import ROOT, written
 
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}

@@ -18,7 +18,7 @@ from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
 from tests.analysis import fake, study
-from tests.analysis.seen import legend_texts, off_the_page
+from tests.analysis.figure_checks import legend_texts, off_the_page
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"
 EIGHT = ["seq_len=64,num_kv_pairs=8"]
@@ -156,8 +156,8 @@ PROTANOPIA = [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.
 
 @pytest.mark.parametrize("sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all", "deutan", "protan"])
 def test_families_are_told_apart_with_any_colour_vision(sight: list[list[float]]) -> None:
-    seen = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
-    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
+    colours = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(colours, 2)) > 20
 
 
 def test_families_are_told_apart_in_grey() -> None:

@@ -20,7 +20,7 @@ from analysis.statistics.axes import AXES
 from analysis.statistics.chance import MARGIN
 from analysis.statistics.seeds import top
 from tests.analysis import fake
-from tests.analysis.seen import colliding, legend_texts, off_the_page
+from tests.analysis.figure_checks import colliding, legend_texts, off_the_page
 
 BOUNDS = ("near", "whole", "none")
 

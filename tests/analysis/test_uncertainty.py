@@ -85,7 +85,7 @@ SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.
 
 
 def share(rows: handmade.Rows) -> list[float]:
-    return on_frontier(handmade.points(rows), handmade.scores(rows)).tolist()
+    return on_frontier(*handmade.both(rows)).tolist()
 
 
 def test_a_point_is_on_the_frontier_as_often_as_its_draws_are() -> None:
@@ -135,7 +135,7 @@ def test_percentiles_leave_out_what_has_no_value() -> None:
 
 def test_area_under_steps() -> None:
     """0 from 1/2 to 1, 0.1 from 1 to 2, 0.5 from 2 to 8; what lies below the frontier adds nothing."""
-    found = area(handmade.points(SURE), handmade.scores(SURE), low=0.5, high=8).iloc[0]
+    found = area(*handmade.both(SURE), low=0.5, high=8).iloc[0]
     assert found["area"] == pytest.approx(0.1 + 2 * 0.5)
     assert found["mean_accuracy"] == pytest.approx(1.1 / 4)
     assert (found["area_low"], found["area_high"]) == pytest.approx((1.1, 1.1))
@@ -151,8 +151,8 @@ def test_area_between_narrower_limits() -> None:
 
 def test_area_of_each_series_and_its_interval() -> None:
     rows = [("a", 1.0, [0.0, 1.0]), ("b", 2.0, [0.5, 0.5])]
-    found = area(handmade.points(rows), handmade.scores(rows), low=1, high=4, by="series").set_index("series")
+    found = area(*handmade.both(rows), low=1, high=4, by="series").set_index("series")
     assert found["area"].to_dict() == pytest.approx({"a": 1.0, "b": 0.5})
     assert found.loc["a", ["area_low", "area_high"]].tolist() == pytest.approx([0.0, 2.0])
     with pytest.raises(ValueError, match=r"low \(=4\) must be positive and below high \(=4\)"):
-        area(handmade.points(rows), handmade.scores(rows), low=4, high=4)
+        area(*handmade.both(rows), low=4, high=4)
