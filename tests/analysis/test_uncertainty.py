@@ -65,9 +65,7 @@ def points(*pairs: tuple[float, float], **columns: object) -> pd.DataFrame:
         ([], []),
     ],
 )
-def test_the_frontier_is_what_no_other_point_dominates(
-    pairs: list[tuple[float, float]], on: list[bool]
-) -> None:
+def test_the_frontier_keeps_undominated_points(pairs: list[tuple[float, float]], on: list[bool]) -> None:
     frame = points(*pairs).set_axis([7, 3, 5][: len(pairs)])
     assert frontier(frame).to_dict() == dict(zip(frame.index, on, strict=True))
 
