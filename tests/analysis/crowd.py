@@ -12,14 +12,14 @@ LABELS = 4  # copies of a mixer; further ones are wider
 
 
 def records(cells: int) -> Iterator[dict[str, Any]]:
-    """That many cells, all different; each copy of the fake ones is a mixer, or a width, of its own."""
+    """Yield so many different cells: each copy of the fake ones is another mixer or another width."""
     originals = fake.records()
     forever = enumerate(cycle(originals))
     return (_copy(of, i // len(originals)) for i, of in islice(forever, cells))
 
 
 def write(folder: Path, cells: int) -> Path:
-    """A results folder with everything that a record is, in the size that it has."""
+    """Write a results folder whose records and files are as large as real ones."""
     for record in records(cells):
         fake.put(folder, record, {"config.yaml": _config(record), "metrics.csv": _metrics(record)})
     return folder

@@ -56,21 +56,21 @@ POINTS = [
 
 
 def records(seeds: int = 3) -> list[dict[str, Any]]:
-    """result.json of every cell: each point at each learning rate with each seed."""
+    """Return result.json of every cell: each point at each learning rate with each seed."""
     rng = np.random.default_rng(0)
     cells = [(point, lr, seed) for point in POINTS for lr in LRS for seed in range(seeds)]
     return [_record(f"{c[0].mixer}-{i:04d}", *c, rng.normal(0, 0.05)) for i, c in enumerate(cells)]
 
 
 def write(folder: Path, seeds: int = 3, of: list[dict[str, Any]] | None = None) -> Path:
-    """A results folder with these records, or those given, and a short training curve beside each."""
+    """Write a results folder of these records, or those given, each with a short training curve."""
     for record in of or records(seeds):
         put(folder, record, {"metrics.csv": _curve(record).to_csv(index=False)})
     return folder
 
 
 def put(home: Path, record: dict[str, Any], files: dict[str, str] | None = None) -> Path:
-    """A cell's folder: its record, for which `store.finish` would wait for the disk, and other files."""
+    """Write a cell's folder: its record, without the sync to disk of `store.finish`, and other files."""
     folder = home / record["run_id"]
     texts = {"result.json": json.dumps({"schema": store.SCHEMA} | record)} | (files or {})
     for name, text in texts.items():
@@ -87,7 +87,7 @@ def change(folder: Path, to: Callable[[dict[str, Any]], object] | None = None, *
 
 
 def table(seeds: int = 3) -> pd.DataFrame:
-    """What `zoo.results.load` makes of these records."""
+    """Return these records as `zoo.results.load` would."""
     return _loaded(seeds).copy()
 
 
@@ -128,20 +128,20 @@ def _score(point: Point, split: str, place: int, skill: float, diverged: bool) -
     accuracy = min(coverage, 1 / (1 + np.exp(-5 * (skill + easier - 0.12 - 0.3 * place))))
     seq_len, num_kv_pairs = SLICES[place]
     scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy**4, "loss": 1 - accuracy}
-    asked = {"split": split, "slice": {"seq_len": seq_len, "num_kv_pairs": num_kv_pairs}}
-    asked |= {"rows": 256, "answers": 256 * num_kv_pairs, "coverage": coverage}
-    return asked | {name: None if diverged else score for name, score in scores.items()}
+    entry = {"split": split, "slice": {"seq_len": seq_len, "num_kv_pairs": num_kv_pairs}}
+    entry |= {"rows": 256, "answers": 256 * num_kv_pairs, "coverage": coverage}
+    return entry | {name: None if diverged else score for name, score in scores.items()}
 
 
 def counted(seq_len: int, num_kv_pairs: int, distance: int, right: int) -> dict[str, Any]:
-    """How many of 100 answers at a distance are right, as a record counts them."""
+    """Return an entry of a record's groups: how many of 100 answers at a distance are right."""
     name = f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}"
     of = {"split": "test", "slice": name, "group": "distance", "value": distance}
     return of | {"answers": 100, "right": right}
 
 
 def _distances(skill: float) -> list[dict[str, Any]]:
-    """Answers are harder the farther back their key stands."""
+    """Return counts by distance: answers are harder the farther back their key stands."""
     return [
         counted(seq_len, num_kv_pairs, 2**i, right=int(100 / (1 + np.exp(i - 4 - 2 * skill))))
         for seq_len, num_kv_pairs in SLICES

@@ -6,7 +6,7 @@ Rows = list[tuple[str, float, list[float]]]
 
 
 def points(rows: Rows) -> pd.DataFrame:
-    """What `analysis.statistics.points.points` says of them."""
+    """Return them as `analysis.statistics.points.points` would."""
     frame = pd.DataFrame(
         {"point": f"p{i}", "series": series, "state_resident": state}
         | {"accuracy": sum(seeds) / len(seeds), "seeds": len(seeds)}
@@ -16,9 +16,14 @@ def points(rows: Rows) -> pd.DataFrame:
 
 
 def scores(rows: Rows) -> pd.DataFrame:
-    """What `analysis.statistics.uncertainty.at_chosen` says of them."""
+    """Return them as `analysis.statistics.uncertainty.at_chosen` would."""
     return pd.DataFrame(
         {"point": f"p{i}", "seed": seed, "accuracy": accuracy}
         for i, (_, _, seeds) in enumerate(rows)
         for seed, accuracy in enumerate(seeds)
     )
+
+
+def both(rows: Rows) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return their points and scores, the first arguments of most statistics."""
+    return points(rows), scores(rows)

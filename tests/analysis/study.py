@@ -1,6 +1,6 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -21,11 +21,11 @@ FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
 
 @dataclass
-class Asked:
-    """What a picture of an evaluation takes: cells, and the answers of one evaluation."""
+class FakeStudy:
+    """Stand in for `gallery.Study`: cells, and the answers of one evaluation."""
 
     table: pd.DataFrame
-    found: pd.DataFrame = field(default_factory=pd.DataFrame)
+    answers: pd.DataFrame = field(default_factory=pd.DataFrame)
     name: str = ""
     others: pd.DataFrame = field(default_factory=pd.DataFrame)  # of models that are no cells
     layers: dict[str, str] = field(default_factory=dict)
@@ -35,10 +35,10 @@ class Asked:
 
     def evaluations(self, name: str) -> pd.DataFrame:
         assert name == self.name
-        return self.found
+        return self.answers
 
     def drawn(self, picture: ModuleType) -> gallery.Picture:
-        """What a picture's module makes of it."""
+        """Draw it with a picture's module."""
         with matplotlib.rc_context(rc(SCREEN)):
             return picture.figure(self, SCREEN)
 
@@ -58,10 +58,10 @@ def record(
     coverage: float = 1.0,
     **settings: Any,
 ) -> dict[str, Any]:
-    """result.json of one cell with the same accuracy at every slice; None: it diverged."""
-    asked, scored, right = slices or [(64, 8)], accuracy is not None, round(100 * (accuracy or 0.0))
+    """Return result.json of one cell with the same accuracy at every slice; None: it diverged."""
+    loads, scored, right = slices or [(64, 8)], accuracy is not None, round(100 * (accuracy or 0.0))
     words = "-".join(f"{key}{value}" for key, value in sorted(settings.items()))
-    point = f"{mixer}-{task}-{d_model}-{words}-{asked[0][0]}x{asked[0][1]}"
+    point = f"{mixer}-{task}-{d_model}-{words}-{loads[0][0]}x{loads[0][1]}"
     scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy, "loss": accuracy}
     return dict.fromkeys(results_table.KEYS) | {
         "run_id": f"{point}-{lr:g}-{seed}", "point": point, "status": "ok" if scored else "diverged",
@@ -69,33 +69,36 @@ def record(
         "n_layers": 2, "seed": seed, "lr": lr, "causal": True, "exact_decode": True,
         "parameters": 100 * d_model,
         "state_paper": paper or state, "state_resident": state, "state_touched": state, "state_aux_ints": 0,
-        "state_seq_len": max(tokens for tokens, _ in asked), "steps": 100, "wall_seconds": 1.0,
+        "state_seq_len": max(tokens for tokens, _ in loads), "steps": 100, "wall_seconds": 1.0,
         "examples_per_second": 1.0, "peak_memory_bytes": 1, "accelerator": "cpu", "precision": "32",
         "operations": 1.0, "decode_tokens_per_second": 1.0,
         "state_mixer_resident": state, "mixer_settings": {"d_model": d_model} | settings,
         "task_settings": {"vocab_size": 8192},
-        "groups": [fake.counted(*of, 2**i, right) for of in asked for i in (2, 3, 4) if scored],
+        "groups": [fake.counted(*load, 2**i, right) for load in loads for i in (2, 3, 4) if scored],
         "slices": [
             {"split": split, "slice": {"seq_len": tokens, "num_kv_pairs": pairs}}
             | {"rows": 10, "answers": 10 * pairs, "coverage": coverage} | scores
             for split in ("valid", "test")
-            for tokens, pairs in asked
+            for tokens, pairs in loads
         ],
     }  # fmt: skip
 
 
 def seeds(mixer: str, accuracies: Iterable[float | None], **of: Any) -> list[dict[str, Any]]:
-    """Records of one point, a seed each accuracy."""
+    """Return records of one point, a seed for each accuracy."""
     return [record(mixer, accuracy, seed=seed, **of) for seed, accuracy in enumerate(accuracies)]
 
 
-def table(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """What `zoo.results.load` makes of them."""
-    return results_table.table(records)
+def mixers(accuracies: Mapping[str, Iterable[float | None]], **of: Any) -> list[dict[str, Any]]:
+    """Return the records of a point of each mixer: name -> the accuracy of each seed."""
+    return [cell for name, scores in accuracies.items() for cell in seeds(name, scores, **of)]
+
+
+table = results_table.table
 
 
 def write(folder: Path, records: list[dict[str, Any]]) -> Path:
-    """A results folder with these records and a training curve of two steps beside each."""
+    """Write a results folder with these records and a training curve of two steps beside each."""
     for cell in records:
         final = cell["slices"][0]["accuracy"] or 0.0
         lines = [f"{step},valid,seq_len=64,accuracy,{final * step / 100:g}" for step in (50, 100)]
@@ -110,17 +113,17 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
 
 
 def batch(sweep: str) -> list[list[str]]:
-    """The words of each cell of a sweep's file."""
+    """Return the words of each cell of a sweep's file."""
     args = command_line.parser().parse_args(["-m", f"sweep={sweep}"])
     return command_line.spanned(composer(), args)[0]
 
 
 def drawn(name: str, folder: Path, records: list[dict[str, Any]], style: Style = SCREEN) -> gallery.Picture:
-    """A picture of the gallery, of records that are written to `folder`."""
+    """Draw a picture of the gallery from records that are written to `folder`."""
     return gallery.draw(name, gallery.Study(write(folder, records)), style)
 
 
 def is_committed(picture: gallery.Picture, name: str) -> None:
-    """It is that of docs/figures, byte by byte.  After a change that is meant: make figures."""
+    """Assert that docs/figures holds these very bytes.  After an intended change: make figures."""
     for ending, text in gallery.texts(picture).items():
         assert (FIGURES / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"

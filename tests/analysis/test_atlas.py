@@ -1,5 +1,6 @@
-"""The page of the atlas: sizes, seeds that differ, points at chance, and what other archives know."""
+"""The page of the atlas: sizes, seeds that differ, points at chance, and results of other archives."""
 
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -29,7 +30,7 @@ def archives(tmp_path: Path) -> Path:
     return tmp_path / "archives"
 
 
-def test_a_mixer_stands_at_its_sizes(archives: Path, run: Run) -> None:
+def test_each_mixer_is_listed_at_its_sizes(archives: Path, run: Run) -> None:
     lines = run(atlas.main, archives)[0].splitlines()
     assert "| Based | linear | 0.650* (500) | 0.20/0.90 (1,600) |  |  |" in lines
     assert "| Mamba | linear |  | - (1,600) |  | 0.950* (9,000) |" in lines
@@ -47,10 +48,8 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
     tasks = ("mqar", "copy", "induction", "noisy_ar")
     scores = {"attention": 0.99, "based": 0.9, "mamba": 0.7, "gla": 0.5}
     records = [
-        cell
-        for mixer, score in scores.items()
-        for number, task in enumerate(tasks)
-        for cell in study.seeds(mixer, [score - 0.01 * number], task=task, state=1600)
+        study.record(mixer, score - 0.01 * number, task=task, state=1600)
+        for (mixer, score), (number, task) in product(scores.items(), enumerate(tasks))
     ]
     archive(study.write(archives.parent / "b", records), archives / "atlas_block.zip")
     lines = run(atlas.main, archives)[0].splitlines()
@@ -66,10 +65,10 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
     assert "| induction |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
 
 
-def test_what_was_asked_of_cells_stands_on_their_cards(tmp_path: Path, run: Run) -> None:
+def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run: Run) -> None:
     home, used = tmp_path / "r", {"gla": 300.0, "based": 200.0, "retnet": 100.0}
     for score, (mixer, scalars) in zip((0.9, 0.8, 0.7), used.items(), strict=True):
-        [record] = study.seeds(mixer, [score], state=1600, feature_dim=8, family="linear", slices=SLICES)
+        record = study.record(mixer, score, state=1600, feature_dim=8, slices=SLICES)
         study.write(home, [record | {"weights": WEIGHTS}])
         folder = home / str(record["run_id"])
         layers = pd.DataFrame({"split": "test", "slice": "seq_len=64", "layer": [0, 1], ABOVE: scalars / 2})

@@ -1,4 +1,4 @@
-"""Results that no single mean can hold, and records that cannot be read: said, and the rest is drawn."""
+"""Records that cannot be read and results without a common mean are named, and the rest is drawn."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ def table(seeds: int = 3) -> pd.DataFrame:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A few finished cells: two seeds, one slice in each split."""
+    """Finished cells: two seeds, one slice in each split."""
     cells = [r for r in fake.records(seeds=2) if r["lr"] == 3e-3 and r["mixer"] in ("based", "attention")]
     for record in cells:
         record["slices"] = [each for each in record["slices"] if each["slice"]["num_kv_pairs"] == 8]
@@ -44,14 +44,14 @@ def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(folder: Pat
     change(lacking, lambda record: record.pop("seed"))
     (foreign / "result.json").write_bytes(b"\xff\xfe\x00")
     printed, errors = run(command.main, folder, code=3)
-    said = [line for line in errors.splitlines() if line.startswith("error: not read: ")]
+    lines = [line for line in errors.splitlines() if line.startswith("error: not read: ")]
     reasons = "is not complete JSON", "has schema 1, this version reads schema", "lacks 'seed'", "codec can't"
-    for cell, reason, line in zip(cells, reasons, said, strict=True):
+    for cell, reason, line in zip(cells, reasons, lines, strict=True):
         assert reason in line and str(cell / "result.json") in line
     assert "Based" in printed
 
 
-def test_nothing_is_shown_where_no_record_can_be_read(folder: Path, run: Run) -> None:
+def test_a_folder_of_unreadable_records_is_refused(folder: Path, run: Run) -> None:
     for each in folder.iterdir():
         (each / "result.json").write_text("{}")
     run.refused("^error: No record in.*schema None", command.main, folder)
@@ -68,9 +68,7 @@ def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, run: Run) -> No
     assert run(command.main, folder) == (before, f"note: {copy} {renamed}\n")
 
 
-def test_of_two_records_of_one_cell_that_disagree_the_one_in_its_folder_counts(
-    folder: Path, run: Run
-) -> None:
+def test_the_record_in_its_own_folder_counts_where_copies_disagree(folder: Path, run: Run) -> None:
     first = sorted(folder.iterdir())[0]
     shutil.copytree(first, folder / "another")
     change(folder / "another", lambda record: record["slices"][0].update(accuracy=0.123))
@@ -78,14 +76,14 @@ def test_of_two_records_of_one_cell_that_disagree_the_one_in_its_folder_counts(
     assert f"another has other numbers under the name of {first}, which counts; " in line
 
 
-def test_a_seed_that_is_there_twice_is_no_second_seed() -> None:
+def test_a_repeated_seed_is_refused() -> None:
     rows = table()
     again = rows.loc[rows["seed"] == 1].assign(run_id=lambda frame: frame["run_id"] + "-again")
     with pytest.raises(ValueError, match=r"one point, learning rate and seed twice.*--where \"run_id != '"):
         pareto(pd.concat([rows, again], ignore_index=True))
 
 
-def test_a_missing_seed_is_drawn_and_said() -> None:
+def test_a_point_that_lacks_a_seed_is_drawn_and_noted() -> None:
     rows = table()
     one = (rows["mixer"] == "mamba") & (rows["mixer.d_state"] == 8) & (rows["seed"] == 2)
     shown = pareto(rows.loc[~one])
@@ -132,7 +130,7 @@ def test_loads_have_a_panel_each_and_no_common_mean() -> None:
         ("task.filler", "random", "filler=random"),
     ],
 )
-def test_what_else_makes_a_load(column: str, other: object, named: str) -> None:
+def test_cells_of_another_task_or_depth_are_another_load(column: str, other: object, named: str) -> None:
     rows = table(seeds=1)
     changed = rows.assign(run_id=rows["run_id"] + "-b", point=rows["point"] + "-b").assign(**{column: other})
     shown = pareto(pd.concat([rows, changed], ignore_index=True))
@@ -147,7 +145,7 @@ def test_too_many_loads_for_a_page_are_refused() -> None:
         pareto(pd.concat(many, ignore_index=True))
 
 
-def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(folder: Path, run: Run) -> None:
+def test_a_point_above_what_is_possible_is_drawn_with_an_error(folder: Path, run: Run) -> None:
     wrong = next(each for each in sorted(folder.iterdir()) if each.name.startswith("attention"))
     change(wrong, state_resident=0, state_touched=0, state_aux_ints=0)
     printed, errors = run(command.main, folder, code=3)
@@ -157,7 +155,7 @@ def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(folder: Path, 
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ("claim,ahead,behind,slice\n", "has its columns and no row below them"),
         ("claim,ahead\n", "lacks the column 'behind'"),
@@ -165,14 +163,14 @@ def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(folder: Path, 
         ('a,"b\n1,2', "is no CSV"),
     ],
 )
-def test_a_csv_beside_the_results_is_refused_in_one_line(tmp_path: Path, content: str, says: str) -> None:
+def test_an_invalid_csv_is_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "claims.csv").write_text(content)
-    with refusal(says):
+    with refusal(message):
         written.read(tmp_path / "claims.csv", ("claim", "ahead", "behind", "slice"))
 
 
 @pytest.mark.parametrize("word", ["2", "-1", "nan", "0", "much"])
-def test_a_recall_that_is_no_accuracy_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_recall_threshold_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         statistics.main(["nowhere", f"--recall={word}"])
     assert f"--recall: (={word}) must be an accuracy" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The bound is never below what the best code reaches; trained points, and a memory, are held against it."""
+"""The bound is never below the best code; trained points and a simulated memory are compared with it."""
 
 from itertools import combinations, permutations, product
 
@@ -27,7 +27,7 @@ from tests.analysis import fake
 
 
 def best_code(pairs: int, values: int, states: int) -> float:
-    """The highest accuracy that so many states allow: every set of decoders, each row to its best one.
+    """Return the highest accuracy that so many states allow: every set of decoders, each row to its best one.
 
     The decoder knows the keys, so keys are left out; a state is then what is answered for each of them.
     """
@@ -55,7 +55,7 @@ def test_the_bound_is_no_higher_than_it_must_be() -> None:
     assert 0.99 < all_but < two == 1
 
 
-def test_numbers_that_were_computed_elsewhere() -> None:
+def test_the_bound_equals_numbers_computed_elsewhere() -> None:
     """m = 4096, D = 256: B = 3060.3 bits; the accuracies at shares of it."""
     shares = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
     bound = highest_accuracy(3060.257 * shares, num_kv_pairs=256, num_values=4096)
@@ -63,9 +63,11 @@ def test_numbers_that_were_computed_elsewhere() -> None:
     assert highest_accuracy([3060.2, 3060.3], num_kv_pairs=256, num_values=4096)[1] == 1
 
 
-def best_code_beside_filler(load: Load, states: int) -> float:
-    """One pair.  Every encoder of the value; the decoder sees the state and the filler, drawn from the tokens
-    that are neither the row's key nor its value."""
+def best_code_given_filler(load: Load, states: int) -> float:
+    """Return the highest accuracy of one pair, over every encoder of the value.
+
+    The decoder sees the state and the filler, which is drawn from tokens other than the row's key and value.
+    """
     values = range(load.vocab_size - load.vocab_size // 2)
     rest = range(len(values), load.vocab_size - 1)  # neither values nor the row's key
     tokens = [*values, *rest]
@@ -82,12 +84,12 @@ def best_code_beside_filler(load: Load, states: int) -> float:
 def test_no_code_beats_the_bound_with_what_filler_gives_away(
     vocab_size: int, filler: int, states: int
 ) -> None:
-    asked = Load(3 + filler, 1, vocab_size)
-    best = best_code_beside_filler(asked, states)
-    assert best <= most(np.log2(states), asked) + 1e-9
+    load = Load(3 + filler, 1, vocab_size)
+    best = best_code_given_filler(load, states)
+    assert best <= most(np.log2(states), load) + 1e-9
     if states == 1:
-        assert ceiling(0.0, asked) == pytest.approx(best)
-        assert ceiling(0.25, asked) == pytest.approx(0.25 + 0.75 * best)
+        assert ceiling(0.0, load) == pytest.approx(best)
+        assert ceiling(0.25, load) == pytest.approx(0.25 + 0.75 * best)
 
 
 def test_more_bits_never_hurt_and_more_values_never_help() -> None:
@@ -96,12 +98,12 @@ def test_more_bits_never_hurt_and_more_values_never_help() -> None:
     assert (np.diff(bound, axis=0) >= -1e-9).all() and (np.diff(bound, axis=1) <= 1e-9).all()
 
 
-@pytest.mark.parametrize("asked", [Load(32, 4, 40), Load(128, 32, 256), Load(1024, 256, 8192)])
-def test_bits_of_an_accuracy_are_the_inverse_of_the_bound(asked: Load) -> None:
+@pytest.mark.parametrize("load", [Load(32, 4, 40), Load(128, 32, 256), Load(1024, 256, 8192)])
+def test_bits_of_an_accuracy_are_the_inverse_of_the_bound(load: Load) -> None:
     scores = np.array([0.3, 0.5, 0.9, 0.99])
-    reachable = scores[scores > most(0, asked)]
-    assert most(least_bits(reachable, asked), asked) == pytest.approx(reachable, abs=1e-6)
-    assert least_bits(0.0, asked) == 0
+    reachable = scores[scores > most(0, load)]
+    assert most(least_bits(reachable, load), load) == pytest.approx(reachable, abs=1e-6)
+    assert least_bits(0.0, load) == 0
 
 
 def test_too_many_pairs_for_the_values_are_refused() -> None:
@@ -125,12 +127,12 @@ def test_curves_are_means_over_slices() -> None:
     ("slices", "vocab_size"),
     [(["seq_len=64,num_kv_pairs=4"], None), (["seq_len=64,num_kv_pairs=4"], np.nan), (["seq_len=64"], 64)],
 )
-def test_a_task_that_says_too_little_has_no_bound(slices: list[str], vocab_size: float | None) -> None:
+def test_a_task_of_unknown_size_has_no_bound(slices: list[str], vocab_size: float | None) -> None:
     assert curves(slices, vocab_size, [1, 10]).empty
 
 
 def results() -> pd.DataFrame:
-    """Made-up results with a vocabulary; windows score at most their coverage."""
+    """Return made-up results with a vocabulary; windows score at most their coverage."""
     return fake.table().assign(**{VOCAB_SIZE: 256})
 
 
@@ -140,26 +142,26 @@ def test_sound_results_violate_nothing() -> None:
 
 
 def one_row(table: pd.DataFrame, **columns: object) -> pd.DataFrame:
-    """A sound row of the test split with some columns changed."""
+    """Return a sound row of the test split with some columns changed."""
     sound = (table["split"] == "test") & (table["status"] == "ok") & table["causal"]
     return table.loc[sound].iloc[[0]].assign(**columns)
 
 
-def test_a_score_above_what_its_bits_can_hold_is_found() -> None:
+def test_a_score_above_what_its_bits_can_hold_is_a_violation() -> None:
     """32 bits for 16 values out of 128 are less than their 110."""
     at = {"slice": "seq_len=64,num_kv_pairs=16", "num_kv_pairs": 16, "state_resident": 1, "coverage": 1.0}
     above, fair = (one_row(results(), **at, accuracy=score) for score in (0.9, 0.3))
-    found = violations(above)
-    assert found["bound"].tolist() == [BITS[32]] and found["run_id"].tolist() == above["run_id"].tolist()
+    wrong = violations(above)
+    assert wrong["bound"].tolist() == [BITS[32]] and wrong["run_id"].tolist() == above["run_id"].tolist()
     assert violations(fair).empty
     assert violations(above.assign(state_aux_ints=8)).empty  # what the indices hold counts as well
     assert violations(above.assign(exact_decode=False)).empty  # its state is not all that it remembers
     assert violations(above.assign(split="valid")).empty
     assert violations(above.assign(accuracy=np.nan)).empty
-    assert f"{above['run_id'].iloc[0]} scores 0.900 on seq_len=64,num_kv_pairs=16" in in_words(found)[0]
+    assert f"{above['run_id'].iloc[0]} scores 0.900 on seq_len=64,num_kv_pairs=16" in in_words(wrong)[0]
 
 
-def test_a_score_above_its_coverage_is_found_beyond_sampling_error() -> None:
+def test_a_score_above_its_coverage_is_a_violation_beyond_sampling_error() -> None:
     at = {"slice": "seq_len=64,num_kv_pairs=16", "coverage": 0.5}
     assert violations(one_row(results(), **at, accuracy=0.7))["bound"].tolist() == [COVERAGE]
     assert violations(one_row(results(), **at, accuracy=0.57)).empty  # 256 rows: within three of their errors
@@ -200,9 +202,9 @@ def simulated(pairs: int, rng: np.random.Generator) -> float:
 def test_the_curve_is_what_a_memory_of_random_features_recalls(load: float, elsewhere: float) -> None:
     rng = np.random.default_rng(0)
     pairs = round(load * CAPACITY)
-    found = np.mean([simulated(pairs, rng) for _ in range(4)])
-    assert found == pytest.approx(elsewhere, abs=0.04)
-    assert recalled(ELEMENTS, num_kv_pairs=pairs, num_values=TOKENS) == pytest.approx(found, abs=0.04)
+    accuracy = np.mean([simulated(pairs, rng) for _ in range(4)])
+    assert accuracy == pytest.approx(elsewhere, abs=0.04)
+    assert recalled(ELEMENTS, num_kv_pairs=pairs, num_values=TOKENS) == pytest.approx(accuracy, abs=0.04)
 
 
 def test_a_pair_takes_two_ln_m_elements() -> None:

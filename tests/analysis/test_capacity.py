@@ -23,16 +23,16 @@ LOG = np.log2(LOADS[:4])
         ([1, 1, 1, 0.9], np.inf),
     ],
 )
-def test_capacity_is_read_off_between_loads(accuracy: list[float], pairs: float) -> None:
+def test_capacity_is_interpolated_between_loads(accuracy: list[float], pairs: float) -> None:
     assert 2 ** crossing(LOG, np.array(accuracy), 0.9) == pytest.approx(pairs)
 
 
-def test_a_single_load_only_says_above_or_below() -> None:
+def test_a_single_load_gives_only_above_or_below() -> None:
     assert crossing(LOG[:1], np.array([[0.95], [0.5]]), 0.9).tolist() == [np.inf, -np.inf]
 
 
 def curve(pairs: float, state: float) -> float:
-    """Loses accuracy by the doubling; 0.9 at 0.2 state^0.75 pairs."""
+    """Return an accuracy that falls with each doubling; 0.9 at 0.2 state^0.75 pairs."""
     return float(np.clip(0.9 - 0.09 * np.log2(pairs / (0.2 * state**0.75)), 0, 1))
 
 
@@ -55,39 +55,39 @@ ONE_LOAD_A_RUN = [cell(s, seed, [(8 * n, n)]) for s, n, seed in product(STATES, 
 
 
 @pytest.mark.parametrize("table", [study.table(ONE_LOAD_A_RUN), of_one_cell(*LOADS)], ids=["runs", "slices"])
-def test_the_law_that_made_the_study_is_found(table: pd.DataFrame) -> None:
-    found = capacities(table).set_index("state")
-    assert len(found) == 4 and set(found["loads"]) == {5} and set(found["censored"]) == {""}
-    assert found["pairs"].to_dict() == pytest.approx({s: 0.2 * s**0.75 for s in STATES}, rel=0.02)
-    assert (found["low"] < found["pairs"]).all() and (found["pairs"] < found["high"]).all()
+def test_the_fit_recovers_the_law_that_made_the_study(table: pd.DataFrame) -> None:
+    result = capacities(table).set_index("state")
+    assert len(result) == 4 and set(result["loads"]) == {5} and set(result["censored"]) == {""}
+    assert result["pairs"].to_dict() == pytest.approx({s: 0.2 * s**0.75 for s in STATES}, rel=0.02)
+    assert (result["low"] < result["pairs"]).all() and (result["pairs"] < result["high"]).all()
     law = fits(table).iloc[0]
     assert law["exponent"] == pytest.approx(0.75, abs=0.02) and law["factor"] == pytest.approx(0.2, rel=0.1)
     assert law["low"] < law["exponent"] < law["high"] and law["states"] == 4 and law["drawn"] == 1
 
 
-def test_what_lies_outside_the_loads_takes_no_part() -> None:
-    found = capacities(of_one_cell(8, 16)).set_index("state")
-    assert found["censored"].to_dict() == {128: "below", 256: "", 512: "above", 1024: "above"}
-    assert found["pairs"].isna().to_dict() == {128: True, 256: False, 512: True, 1024: True}
-    assert found.loc[1024, "high"] == np.inf and found.loc[128, "low"] == 0
+def test_capacities_outside_the_loads_are_censored() -> None:
+    result = capacities(of_one_cell(8, 16)).set_index("state")
+    assert result["censored"].to_dict() == {128: "below", 256: "", 512: "above", 1024: "above"}
+    assert result["pairs"].isna().to_dict() == {128: True, 256: False, 512: True, 1024: True}
+    assert result.loc[1024, "high"] == np.inf and result.loc[128, "low"] == 0
     law = fits(of_one_cell(8, 16)).iloc[0]
     assert np.isnan(law["exponent"]) and law["censored"] == 3 and law["states"] == 1
 
 
 def cache(pairs: int, accuracy: float, heads: int = 1) -> dict:
-    """A cell whose state grows with the load: 10 scalars a pair and head."""
+    """Return a cell whose state grows with the load: 10 scalars for each pair and head."""
     return study.record("m", accuracy, state=10 * heads * pairs, slices=[(8 * pairs, pairs)], heads=heads)
 
 
-def test_a_state_that_grows_with_the_load_is_read_off_where_the_capacity_is() -> None:
+def test_a_growing_state_is_interpolated_at_the_capacity() -> None:
     """A cache of 10 n scalars that recalls 16 pairs but not 32: 0.9 half way between."""
     scored = {4: 1.0, 8: 1.0, 16: 1.0, 32: 0.8}
-    found = capacities(study.table([cache(*cell) for cell in scored.items()])).iloc[0]
-    assert found["pairs"] == pytest.approx(2**4.5) and found["state"] == pytest.approx(10 * 2**4.5)
-    assert np.isnan(found["low"]) and found["seeds"] == 1
+    result = capacities(study.table([cache(*cell) for cell in scored.items()])).iloc[0]
+    assert result["pairs"] == pytest.approx(2**4.5) and result["state"] == pytest.approx(10 * 2**4.5)
+    assert np.isnan(result["low"]) and result["seeds"] == 1
 
 
-def test_a_fit_takes_each_state_where_its_capacity_is() -> None:
+def test_a_fit_takes_each_growing_state_at_its_capacity() -> None:
     """Caches of 10 c n scalars that recall 8 c pairs, and miss 16 c: pairs grow as the square root."""
     rows = [cache(n, 1.0 if n <= 8 * c else 0.8, c) for c, n in product((1, 2, 4), LOADS)]
     law = fits(study.table(rows)).iloc[0]
@@ -103,7 +103,7 @@ def test_a_line_needs_three_distinct_places() -> None:
     assert np.isnan(lines(xs[0] / 4, ys)[0]).all(), "three places within half an octave"
 
 
-def test_mixers_whose_state_is_not_all_their_memory_have_no_capacity() -> None:
+def test_mixers_with_memory_beyond_their_state_have_no_capacity() -> None:
     assert capacities(of_one_cell(*LOADS).assign(causal=False)).empty
 
 

@@ -17,10 +17,9 @@ SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Eight seeds: Based ahead in all of them, Mamba in six.  And one cell of another task, as a start is."""
-    records = study.seeds("attention", [0.5] * 8)
-    records += study.seeds("based", [0.6 + seed / 1000 for seed in range(8)])
-    records += study.seeds("mamba", [0.5 + 0.02 * sign for sign in SIGNS])
+    """Eight seeds: Based leads in all, Mamba in six.  One cell is of another task, as a start may be."""
+    based, mamba = [0.6 + seed / 1000 for seed in range(8)], [0.5 + 0.02 * sign for sign in SIGNS]
+    records = study.mixers({"attention": [0.5] * 8, "based": based, "mamba": mamba})
     return study.write(tmp_path / "results", [*records, study.record("gated_deltanet", 0.9, task="copy")])
 
 
@@ -30,7 +29,7 @@ def written(place: Path, *rows: str) -> Path:
     return path
 
 
-def test_a_claim_holds_is_open_or_is_the_other_way_round(home: Path, tmp_path: Path, run: Run) -> None:
+def test_a_claim_holds_is_open_or_is_reversed(home: Path, tmp_path: Path, run: Run) -> None:
     path = written(
         tmp_path,
         "first,mixer == 'based',mixer == 'attention',mean",
@@ -44,7 +43,7 @@ def test_a_claim_holds_is_open_or_is_the_other_way_round(home: Path, tmp_path: P
     assert "-0.103" in third and third.endswith("the other way round")
 
 
-def test_so_many_claims_of_so_few_seeds_cannot_be_shown(home: Path, tmp_path: Path, run: Run) -> None:
+def test_too_many_claims_for_the_seeds_cannot_be_shown(home: Path, tmp_path: Path, run: Run) -> None:
     for count, verdict in ((6, "holds"), (7, "cannot be shown")):
         path = written(tmp_path, *["first,mixer == 'based',mixer == 'attention',mean"] * count)
         assert run(claims.main, home, path)[0].count(verdict) == count
@@ -56,26 +55,26 @@ def can_hold(file: Path) -> bool:
     return len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
 
 
-def test_the_claims_of_all_sweeps_but_one_can_hold() -> None:
+def test_the_claims_of_every_sweep_but_one_can_hold() -> None:
     cannot = [file.name for file in SWEEPS.glob("*.claims.csv") if not can_hold(file)]
     assert cannot == ["mini_state_threshold.claims.csv"]  # as docs/bits.md says
 
 
-def test_one_seed_has_no_interval(tmp_path: Path, run: Run) -> None:
+def test_one_seed_has_no_interval_and_shows_nothing(tmp_path: Path, run: Run) -> None:
     home = study.write(tmp_path / "results", [study.record("based", 0.6), study.record("attention", 0.5)])
     path = written(tmp_path, "first,mixer == 'based',mixer == 'attention',mean")
-    (said,) = (line.split() for line in run(claims.main, home, path)[0].splitlines() if "first" in line)
-    assert said[:5] == ["first", "+0.100", "-", "-", "1"] and said[-2:] == ["be", "shown"]
+    (words,) = (line.split() for line in run(claims.main, home, path)[0].splitlines() if "first" in line)
+    assert words[:5] == ["first", "+0.100", "-", "-", "1"] and words[-2:] == ["be", "shown"]
 
 
 def test_holms_correction() -> None:
-    """Of four p the smallest four times, none below the one before it; what was not tested is left out."""
+    """The smallest of four p counts four times, none falls below the one before, NaN is left out."""
     ps = np.array([0.01, 0.04, np.nan, 0.03, 0.005])
     assert holm(ps) == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("row", "message"),
     [
         ("c,mixer == 'gla',mixer == 'based',mean", "leaves 0 of 4 points: name one"),
         ("c,task == 'mqar',mixer == 'based',mean", "leaves 3 of 4 points: name one"),
@@ -83,7 +82,7 @@ def test_holms_correction() -> None:
         ("c,mixer == 'based',mixer == 'mamba',seq_len=1", "No slice 'seq_len=1'"),
     ],
 )
-def test_a_claim_about_nothing_is_one_line(
-    home: Path, tmp_path: Path, run: Run, row: str, words: str
+def test_a_claim_that_names_no_single_point_is_one_line(
+    home: Path, tmp_path: Path, run: Run, row: str, message: str
 ) -> None:
-    run.refused(words, claims.main, home, written(tmp_path, row))
+    run.refused(message, claims.main, home, written(tmp_path, row))

@@ -9,13 +9,13 @@ import pytest
 
 from analysis import expected, pareto
 from analysis.drawing import figure
-from analysis.drawing.own_points import read as read_own
+from analysis.drawing.own_points import read as read_points
 from analysis.figures import __main__ as figures
 from analysis.records.readable import as_csv, readable
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
-from tests.analysis.seen import legend_texts
+from tests.analysis.figure_checks import legend_texts
 from tests.command import written
 
 EXPECTED = """# made up
@@ -30,8 +30,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fake.write(tmp_path_factory.mktemp("results"), seeds=2)
 
 
-def test_several_folders_are_read_together_and_those_that_lie_in_one(results: Path, tmp_path: Path) -> None:
-    """The second copy has other scores for Based, and so it is there under its folder's name."""
+def test_several_folders_are_read_together_also_from_one_above_them(results: Path, tmp_path: Path) -> None:
+    """The second copy has other scores for Based, which is therefore named with its folder."""
     shutil.copytree(results, tmp_path / "outer" / "one", ignore=shutil.ignore_patterns("figures"))
     shutil.copytree(tmp_path / "outer" / "one", tmp_path / "outer" / "two")
     for path in (tmp_path / "outer" / "two").glob("based-*/result.json"):
@@ -46,7 +46,7 @@ def test_several_folders_are_read_together_and_those_that_lie_in_one(results: Pa
     assert {"Based", "Based (two)"} <= labels and "Attention (two)" not in labels
 
 
-def test_tables_to_be_copied(results: Path, tmp_path: Path, run: Run) -> None:
+def test_tables_are_printed_as_markdown_and_latex(results: Path, tmp_path: Path, run: Run) -> None:
     printed, _ = run(statistics.main, results, "--out", tmp_path, "--markdown")
     assert re.search(r"^\| Based \| 64 \| feature_dim=8 \| [0-9,]+ \|", printed, re.MULTILINE)
     assert re.search(r"^\| series \| .*\n\| --- \| --: \| --- \| --: ", printed, re.MULTILINE)
@@ -55,7 +55,7 @@ def test_tables_to_be_copied(results: Path, tmp_path: Path, run: Run) -> None:
     assert re.search(r"^Based & 64 & feature\\_dim=8 & [0-9,]+ &", printed, re.MULTILINE)
 
 
-def test_table_pictures_and_csv(results: Path, run: Run) -> None:
+def test_pareto_prints_a_table_and_writes_pictures_and_csv(results: Path, run: Run) -> None:
     printed, _ = run(pareto.main, results)
     names = ["pareto.png", "pareto.pdf", "pareto_slices.png", "pareto_slices.pdf", "pareto.csv"]
     assert all((results / "figures" / name).stat().st_size > 1000 for name in names)
@@ -69,7 +69,7 @@ def test_table_pictures_and_csv(results: Path, run: Run) -> None:
     assert "mean of 4 slices" in printed and "min to max" in printed
 
 
-def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) -> None:
+def test_the_file_names_hold_the_slice_the_axis_and_the_split(results: Path, tmp_path: Path) -> None:
     name = "seq_len=64,num_kv_pairs=8"
     options = ["--slice", name, "--split", "valid", "--axis", "touched", "--where", "mixer == 'se_attn'"]
     assert pareto.main([str(results), "--out", str(tmp_path), *options]) == 0
@@ -78,7 +78,7 @@ def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (["--slice", "seq_len=65"], "No slice 'seq_len=65'.*choose among seq_len=32,num_kv_pairs=4; seq"),
         (["--where", "mixr == 'based'"], "no column 'mixr': the nearest is 'mixer'"),
@@ -87,15 +87,15 @@ def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) ->
         (["--where", "mixer == 'se_attn'", "--axis", "paper"], "No cell has a number for --axis paper"),
     ],
 )
-def test_bad_options_are_one_line(results: Path, run: Run, options: list[str], says: str) -> None:
-    run.refused(says, pareto.main, results, *options)
+def test_bad_options_are_one_line(results: Path, run: Run, options: list[str], message: str) -> None:
+    run.refused(message, pareto.main, results, *options)
 
 
 def test_a_bad_folder_is_one_line(results: Path, tmp_path: Path, run: Run) -> None:
     run.refused("no finished cell", pareto.main, tmp_path)
     run.refused("does not exist", pareto.main, tmp_path / "nowhere")
-    says = "file.* cannot be written .*: name another place with --out"
-    run.refused(says, pareto.main, results, "--out", written(tmp_path / "file", ""))
+    message = "file.* cannot be written .*: name another place with --out"
+    run.refused(message, pareto.main, results, "--out", written(tmp_path / "file", ""))
 
 
 HOSTILE = ('=HYPERLINK("http://x")', "$\\frac{$", "[/red]", "+1+1", "@SUM(A1)")
@@ -108,7 +108,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study.write(tmp_path_factory.mktemp("hostile"), records)
 
 
-def test_labels_are_data(hostile: Path, tmp_path: Path, run: Run) -> None:
+def test_labels_are_text_in_tables_csv_and_pictures(hostile: Path, tmp_path: Path, run: Run) -> None:
     printed, _ = run(pareto.main, hostile, "--out", tmp_path)
     assert all(label in printed for label in HOSTILE)
     text = (tmp_path / "pareto.csv").read_text()
@@ -124,7 +124,7 @@ def test_labels_are_data(hostile: Path, tmp_path: Path, run: Run) -> None:
         ("-1", "-1"), ("+1e-3", "+1e-3"), ("-", "-"), ("a=1", "a=1"), (-1.5, "-1.5"),
     ],
 )  # fmt: skip
-def test_a_cell_that_a_spreadsheet_would_compute_is_a_word(cell: object, as_text: str) -> None:
+def test_a_csv_cell_is_never_a_formula(cell: object, as_text: str) -> None:
     assert as_csv(pd.DataFrame({"=a": [cell]})) == f"'=a\n{as_text}\n"
 
 
@@ -133,8 +133,8 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
     other.mkdir()
     for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
         (home / name).symlink_to(other)
-        says = rf"{name} is a link to .*other: remove it, or name the folder with --out"
-        run.refused(says, command.main, *["losses"] * (command is figures), home)
+        message = rf"{name} is a link to .*other: remove it, or name the folder with --out"
+        run.refused(message, command.main, *["losses"] * (command is figures), home)
         (home / name).unlink()
     (home / "figures").mkdir()
     (tmp_path / "precious").write_text("mine")
@@ -145,7 +145,7 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
 
 
 @pytest.mark.parametrize(("score", "strict", "code"), [(0.99, True, 0), (0.5, True, 1), (0.5, False, 0)])
-def test_expected_against_got(
+def test_accuracies_are_compared_with_expected_ones(
     results: Path, tmp_path: Path, run: Run, score: float, strict: bool, code: int
 ) -> None:
     path = written(tmp_path / "expected.csv", EXPECTED.format(score=score))
@@ -162,7 +162,7 @@ def test_an_expected_point_that_was_not_run_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("mixer,slice,accuracy,tolerance\nbased,mean,0.5,0.1\n", "5 points fit mixer=based: add columns"),
         ("mixer,slice,accuracy,tolerance\nattention,seq_len=1,0.5,0.1\n", "No slice 'seq_len=1'"),
@@ -170,13 +170,13 @@ def test_an_expected_point_that_was_not_run_is_missing(tmp_path: Path) -> None:
         ("mixer,slice,accuracy\nattention,mean,0.5\n", "lacks the column 'tolerance'"),
     ],
 )
-def test_a_wrong_expectation_is_one_line(
-    results: Path, tmp_path: Path, run: Run, text: str, says: str
+def test_an_invalid_expectation_is_one_line(
+    results: Path, tmp_path: Path, run: Run, text: str, message: str
 ) -> None:
-    run.refused(says, expected.main, results, written(tmp_path / "expected.csv", text))
+    run.refused(message, expected.main, results, written(tmp_path / "expected.csv", text))
 
 
-OWN_POINTS = """# mine
+POINTS_FILE = """# points of a user
 name,state_resident,accuracy,low,high
 Mine,100,0.9,0.8,0.95
 Mine,200,0.95,,
@@ -184,18 +184,18 @@ Mine,200,0.95,,
 """
 
 
-def test_own_points_are_read(tmp_path: Path) -> None:
-    rows = read_own(written(tmp_path / "mine.csv", OWN_POINTS), "resident")
+def test_a_file_of_points_is_read(tmp_path: Path) -> None:
+    rows = read_points(written(tmp_path / "mine.csv", POINTS_FILE), "resident")
     assert rows["name"].tolist() == ["Mine", "Mine", "Another, one"]
     assert rows["state_resident"].tolist() == [100, 200, 50]
     assert rows["low"].isna().tolist() == [False, True, True]
     bom = "\ufeffaccuracy,name,decode_tokens_per_second\r\n1,a,3e4\r\n"
-    again = read_own(written(tmp_path / "mine.csv", bom), "throughput")
+    again = read_points(written(tmp_path / "mine.csv", bom), "throughput")
     assert again["decode_tokens_per_second"].tolist() == [3e4]
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "messages"),
     [
         ("name,state,accuracy\na,1,1\n", ["lacks the column 'state_resident'"]),
         ("name,state_resident,accuracy,lo\na,1,1,1\n", ["unknown column lo; did you mean low?"]),
@@ -213,22 +213,22 @@ def test_own_points_are_read(tmp_path: Path) -> None:
         ("name,state_resident,accuracy\n" + "".join(f"{i},1,1\n" for i in range(17)), ["17 names, and 16"]),
     ],
 )  # fmt: skip
-def test_every_mistake_in_own_points_is_a_line(tmp_path: Path, text: str, says: list[str]) -> None:
+def test_every_mistake_in_a_file_of_points_is_a_line(tmp_path: Path, text: str, messages: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
-        read_own(written(tmp_path / "mine.csv", text), "resident")
-    for line, wanted in zip(str(caught.value).splitlines(), says, strict=True):
+        read_points(written(tmp_path / "mine.csv", text), "resident")
+    for line, wanted in zip(str(caught.value).splitlines(), messages, strict=True):
         assert wanted in line and "mine.csv" in line
 
 
-def test_own_points_are_drawn_named_and_no_part_of_frontier_table_and_csv(
+def test_points_of_a_file_are_drawn_and_are_not_in_the_table_or_csv(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = study.write(tmp_path / "r", [study.record("based", 0.5, state=800)])
     drawn: list[figure.Figure] = []
     monkeypatch.setattr(pareto.page, "save", lambda picture, *_: drawn.append(picture) or [])
-    printed, _ = run(pareto.main, home, "--points", written(tmp_path / "mine.csv", OWN_POINTS))
+    printed, _ = run(pareto.main, home, "--points", written(tmp_path / "mine.csv", POINTS_FILE))
     assert "Mine" not in printed and "Mine" not in (home / "figures" / "pareto.csv").read_text()
-    (ax,) = [ax for ax in drawn[0].axes if ax.get_title() is not None][:1]
+    ax = drawn[0].axes[0]
     at = [tuple(c.get_offsets()[0]) for c in ax.collections if len(c.get_offsets()) == 1]
     assert {(100, 0.9), (200, 0.95), (50, 0.5)} <= set(at)
     names = legend_texts(drawn[0])
@@ -239,7 +239,7 @@ def test_own_points_are_drawn_named_and_no_part_of_frontier_table_and_csv(
     assert "There is no " in run(pareto.main, home, "--points", tmp_path / "none.csv", code=1)[1]
 
 
-def test_beside_several_loads_own_points_are_refused(tmp_path: Path, run: Run) -> None:
+def test_points_of_a_file_and_several_loads_are_refused(tmp_path: Path, run: Run) -> None:
     records = [study.record("based", 0.5, slices=[(8 * n, n)]) for n in (4, 8)]
     home = study.write(tmp_path / "r", records)
-    run.refused("beside 2 loads", pareto.main, home, "--points", written(tmp_path / "mine.csv", OWN_POINTS))
+    run.refused("beside 2 loads", pareto.main, home, "--points", written(tmp_path / "mine.csv", POINTS_FILE))

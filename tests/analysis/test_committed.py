@@ -1,4 +1,4 @@
-"""What is committed belongs together: sweeps, their results, and the pictures that are made from these."""
+"""Committed sweeps, their results, and the pictures made of these agree."""
 
 from functools import cache
 
@@ -23,17 +23,18 @@ def study(sweep: str) -> gallery.Study:
     return gallery.Study(ROOT / "docs" / "results" / f"{sweep}.zip")
 
 
-def test_every_study_of_ours_has_results_or_says_that_it_was_not_run() -> None:
+def test_every_study_has_results_or_is_marked_as_not_run() -> None:
     texts = {path.stem: path.read_text() for path in (ROOT / "sweeps").glob("*.yaml")}
     ours = {name for name in texts if name.startswith(("mini_", "atlas_")) and name not in GROWING}
     assert {name for name in ours if "not run yet" not in texts[name]} == {path.stem for path in ARCHIVES}
 
 
 @pytest.mark.parametrize("sweep", [path.stem for path in HELD])
-def test_the_results_are_those_of_the_sweep_as_it_stands(sweep: str) -> None:
-    """All cells of the file and those that they start from, and no other; three seeds of each point.
+def test_the_results_are_those_of_the_committed_sweep(sweep: str) -> None:
+    """Results hold the cells of the file, those they start from, and no other; three seeds of each point.
 
-    A sweep that still runs lacks some.  No score is above what is possible."""
+    A sweep that still runs lacks some.  No score is above what is possible.
+    """
     table, growing = load(study(sweep).home), sweep in GROWING
     known = {cell.run_id for words in batch(sweep) for cell in composer().cell(words).lineage}
     assert set(table["run_id"]) <= known
@@ -43,11 +44,11 @@ def test_the_results_are_those_of_the_sweep_as_it_stands(sweep: str) -> None:
 
 
 @pytest.mark.parametrize(("sweep", "name"), PICTURES)
-def test_the_pictures_numbers_are_made_from_the_results(sweep: str, name: str) -> None:
+def test_the_numbers_of_a_picture_are_those_of_the_results(sweep: str, name: str) -> None:
     is_committed(gallery.draw(name, study(sweep), SCREEN), f"{sweep}/{name}")
 
 
-def test_no_picture_is_left_over_and_none_is_there_twice() -> None:
+def test_no_picture_is_obsolete_or_a_duplicate() -> None:
     pictures = sorted(path for path in FIGURES.glob("*/*.png") if path.parent.name != "report")  # screenshots
     made = {path.parent.name + "/" + path.stem for path in pictures}
     assert made == {f"{sweep}/{name}" for sweep, name in PICTURES}

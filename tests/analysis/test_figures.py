@@ -1,7 +1,8 @@
-"""python -m analysis.figures: what each picture shows, writes, says and refuses."""
+"""python -m analysis.figures: what each picture shows, writes, prints and refuses."""
 
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -17,14 +18,14 @@ from analysis.records.ladders import ladders
 from analysis.statistics.scored import means
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
-from tests.analysis.seen import colliding, off_the_page
+from tests.analysis.figure_checks import colliding, off_the_page
 from tests.command import ROOT, written
+from zoo.results.archive import archive
 
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
 OF_A_MIXTURE = (
     "based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "mixers", "variants",
 )  # fmt: skip
-SEEDS = (0, 1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +36,14 @@ def mixture(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
 
 @pytest.fixture(scope="module")
 def one_load_each(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
-    """Two mixers at two widths and three loads: one recalls half the pairs more for twice the state."""
+    """Two mixers at three widths and three loads: recall grows with the state and falls with the load."""
+    skills = {"based": 0.1, "attention": 1.0}
     records = [
         study.record(
             name, min(1.0, skill * width / pairs), seed=seed, d_model=width, state=width,
             slices=[(8 * pairs, pairs)],
         )
-        for name, skill in (("based", 0.1), ("attention", 1.0))
-        for width in (32, 64, 128)
-        for pairs in (4, 8, 16)
-        for seed in SEEDS
+        for (name, skill), width, pairs, seed in product(skills.items(), (32, 64, 128), (4, 8, 16), range(3))
     ]  # fmt: skip
     return gallery.Study(study.write(tmp_path_factory.mktemp("loads"), records))
 
@@ -52,27 +51,21 @@ def one_load_each(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
 @pytest.fixture(scope="module")
 def full_size(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
     """Two published points of one figure: one as published, one off."""
-    points = [("attention", 0.999, 128, {}), ("based", 0.6, 64, {"feature_dim": 16})]
-    records = [
-        study.record(
-            mixer, score + 0.001 * seed, seed=seed, d_model=width, task="mqar_based", slices=study.SEVEN,
-            **settings,
-        )
-        for mixer, score, width, settings in points
-        for seed in SEEDS
-    ]  # fmt: skip
+    full: dict[str, Any] = {"task": "mqar_based", "slices": study.SEVEN}
+    records = study.seeds("attention", (0.999, 1.0, 1.001), d_model=128, **full)
+    records += study.seeds("based", (0.6, 0.601, 0.602), feature_dim=16, **full)
     return gallery.Study(study.write(tmp_path_factory.mktemp("full"), records))
 
 
 def texts(figure: Figure) -> list[str]:
-    found = [text.get_text() for text in figure.texts]
-    found += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    words = [text.get_text() for text in figure.texts]
+    words += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     for ax in figure.axes:
-        found += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.texts)]
-    return found
+        words += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.texts)]
+    return words
 
 
-def test_every_picture_belongs_to_a_sweep_and_every_sweep_that_is_a_study_has_pictures() -> None:
+def test_every_picture_belongs_to_a_sweep_and_every_study_has_pictures() -> None:
     shown = {name for names in gallery.PICTURES.values() for name in names}
     assert shown <= set(gallery.names()) and set(gallery.names()) - shown <= OF_NO_SWEEP
     sweeps = {path.stem.removeprefix("mini_") for path in (ROOT / "sweeps").glob("*.yaml")}
@@ -91,16 +84,16 @@ def drawn(mixture: gallery.Study) -> Drawn:
 @pytest.mark.parametrize("name", OF_A_MIXTURE)
 def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(drawn: Drawn, name: str) -> None:
     picture = drawn[name]
-    found = " ".join(texts(picture.figure))
-    assert "accuracy" in found.lower() and "3 seeds" in picture.sentences[0]
+    shown = " ".join(texts(picture.figure))
+    assert "accuracy" in shown.lower() and "3 seeds" in picture.sentences[0]
     assert len(picture.rows) > 10 and picture.rows["accuracy"].notna().all()
-    assert "".join(picture.sentences[0].split()) in "".join(found.split())
-    words = [(ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts) for ax in picture.figure.axes]
-    assert not off_the_page([*chain(*words)], picture.figure)
+    assert "".join(picture.sentences[0].split()) in "".join(shown.split())
+    labels = [(ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts) for ax in picture.figure.axes]
+    assert not off_the_page([*chain(*labels)], picture.figure)
 
 
 @pytest.mark.parametrize("name", ["zoology_fig2", "state_scaling", "frontier"])
-def test_loads_of_their_own_are_put_side_by_side(one_load_each: gallery.Study, name: str) -> None:
+def test_cells_of_several_loads_share_a_picture(one_load_each: gallery.Study, name: str) -> None:
     picture = gallery.draw(name, one_load_each, PAPER)
     assert {"Based", "Attention"} <= set(picture.rows["series"])
     assert picture.figure.get_figwidth() <= PAPER.width + 0.01
@@ -114,7 +107,7 @@ def test_a_capacity_grows_as_the_state_does(one_load_each: gallery.Study) -> Non
     assert "Attention d_model=64" in " ".join(picture.sentences)
 
 
-def test_recall_falls_with_the_load_and_lines_carry_their_setting(one_load_each: gallery.Study) -> None:
+def test_recall_falls_with_the_load_and_lines_are_labelled_by_setting(one_load_each: gallery.Study) -> None:
     picture = gallery.draw("loads", one_load_each, SCREEN)
     of = picture.rows.loc[(picture.rows["series"] == "Based") & (picture.rows["d_model"] == 64)]
     assert of.sort_values("num_kv_pairs")["accuracy"].tolist() == pytest.approx([1.0, 0.8, 0.4])
@@ -133,7 +126,7 @@ def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) 
     assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 2  # kept, and counted
 
 
-def test_a_toy_study_is_compared_by_its_ordering_and_says_so(mixture: gallery.Study, drawn: Drawn) -> None:
+def test_a_toy_study_is_compared_by_its_ordering_alone(mixture: gallery.Study, drawn: Drawn) -> None:
     picture = drawn["based_fig2"]
     assert set(picture.tables) == {"ordering"}
     assert "sizes and accuracies cannot be compared" in picture.sentences[1]
@@ -156,13 +149,13 @@ def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(drawn
     assert ax.get_ylim()[0] < -0.045
 
 
-def test_names_at_the_ends_of_lines_do_not_touch(drawn: Drawn) -> None:
+def test_labels_at_the_ends_of_lines_do_not_overlap(drawn: Drawn) -> None:
     for ax in [ax for name in ("lr_profiles", "distance", "loads") for ax in drawn[name].figure.axes]:
         assert not colliding([Text.get_window_extent(text) for text in ax.texts])  # without the line to them
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("wanted", "placed"),
     [
         ([0.1, 0.5], [0.1, 0.5]),
         ([0.5, 0.5], [0.45, 0.55]),
@@ -171,8 +164,8 @@ def test_names_at_the_ends_of_lines_do_not_touch(drawn: Drawn) -> None:
         ([], []),
     ],
 )
-def test_places_are_pushed_apart_no_more_than_they_must(wanted: list[float], found: list[float]) -> None:
-    assert ends.apart(wanted, 0.1, 0.0, 1.0) == pytest.approx(found)
+def test_labels_are_pushed_apart_no_more_than_needed(wanted: list[float], placed: list[float]) -> None:
+    assert ends.apart(wanted, 0.1, 0.0, 1.0) == pytest.approx(placed)
 
 
 def test_ladders_are_points_that_differ_in_one_setting_alone() -> None:
@@ -181,8 +174,8 @@ def test_ladders_are_points_that_differ_in_one_setting_alone() -> None:
         study.record("se_attn", 0.5, block_size=block, chunk_size=chunk, selection=chosen)
         for block, chunk, chosen in cells
     ]  # fmt: skip
-    found = ladders(means(study.table(records)))
-    assert {knob: [(ladder.values, ladder.fixed) for ladder in group] for knob, group in found.items()} == {
+    groups = ladders(means(study.table(records)))
+    assert {knob: [(ladder.values, ladder.fixed) for ladder in group] for knob, group in groups.items()} == {
         "block_size": [(["2", "4"], "")],
         "chunk_size": [(["16", "32"], "")],
     }
@@ -205,8 +198,6 @@ def test_the_same_results_give_the_same_files(one_load_each: gallery.Study, tmp_
 def test_one_command_makes_every_picture_of_every_archive(
     one_load_each: gallery.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zoo.results.archive import archive
-
     monkeypatch.setitem(gallery.PICTURES, "zoology_fig2", ("zoology_fig2", "lr_profiles"))
     archive(one_load_each.home, tmp_path / "in" / "mini_zoology_fig2.zip")
     arguments = ["--committed", str(tmp_path / "in"), "--out", str(tmp_path / "out")]
@@ -218,7 +209,7 @@ def test_one_command_makes_every_picture_of_every_archive(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["basd_fig2", "R"], "No picture 'basd_fig2': did you mean based_fig2"),
         (["xyz", "R"], "No picture 'xyz': there are ar_gap, based_fig2, "),
@@ -237,29 +228,28 @@ def test_one_command_makes_every_picture_of_every_archive(
 )
 def test_bad_input_is_one_line(
     one_load_each: gallery.Study, tmp_path: Path, run: Run,
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str,
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "R").mkdir()
     (tmp_path / "file").touch()
     (tmp_path / "LOADS").symlink_to(one_load_each.home)
     study.write(tmp_path / "LONE", [study.record("based", 0.5, slices=[(n, 8)]) for n in (64, 32)])
-    run.refused(says, command.main, *arguments)
+    run.refused(message, command.main, *arguments)
     assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "distance", "curves"])
-def test_a_single_point_of_one_seed_is_drawn_and_said(tmp_path: Path, name: str) -> None:
+def test_a_picture_of_a_single_seed_names_it(tmp_path: Path, name: str) -> None:
     picture = study.drawn(name, tmp_path / "lone", [study.record("based", 0.5, feature_dim=8)])
     assert "One seed" in " ".join(picture.sentences) or "1 seed" in " ".join(picture.sentences)
 
 
-def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -> None:
+def test_losses_are_weighted_by_answers_with_a_line_for_each_precision(tmp_path: Path) -> None:
     records = [
         study.record(mixer, 0.5)
         | {"precision": precision, "run_id": f"{mixer}-{place}", "point": f"{mixer}{place}"}
-        for mixer in ("based", "attention")
-        for place, precision in enumerate(("32-true", "bf16-mixed"))
+        for mixer, (place, precision) in product(("based", "attention"), enumerate(("32-true", "bf16-mixed")))
     ]
     picture = study.drawn("losses", tmp_path / "two", records)
     assert picture.rows.loc[picture.rows["run_id"] == "based-0", "loss"].tolist() == [3.0, 0.5]
@@ -267,20 +257,19 @@ def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -
     assert set(panels) == {"Based", "Attention"}
     for legend in panels.values():
         assert legend is not None
-        names = [text.get_text() for text in legend.get_texts()]
-        assert names == ["precision=32-true", "precision=bf16-mixed"]
+        assert [text.get_text() for text in legend.get_texts()] == [
+            "precision=32-true",
+            "precision=bf16-mixed",
+        ]
 
 
-def test_mixers_stand_by_their_middle_size_and_marks_grow_with_the_state(tmp_path: Path) -> None:
+def test_mixers_are_sorted_by_their_middle_size_and_marks_grow_with_the_state(tmp_path: Path) -> None:
     scores = {
-        ("based", 100): [0.2] * 3, ("based", 400): [0.5] * 3, ("based", 1600): [1.0] * 3,
-        ("mamba", 100): [0.1] * 3, ("mamba", 400): [0.3, 0.6, 0.9], ("mamba", 1600): [0.7] * 3,
-    }  # fmt: skip
-    records = [
-        cell
-        for (name, state), each in scores.items()
-        for cell in study.seeds(name, each, state=state, d_model=state)
-    ]
+        100: {"based": [0.2] * 3, "mamba": [0.1] * 3},
+        400: {"based": [0.5] * 3, "mamba": [0.3, 0.6, 0.9]},
+        1600: {"based": [1.0] * 3, "mamba": [0.7] * 3},
+    }
+    records = [cell for n, each in scores.items() for cell in study.mixers(each, state=n, d_model=n)]
     (ax,) = study.drawn("mixers", tmp_path / "lines", records).figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["Mamba", "Based"]
     marks = sorted((*c.get_offsets()[0], c.get_sizes()[0]) for c in ax.collections)
@@ -290,8 +279,8 @@ def test_mixers_stand_by_their_middle_size_and_marks_grow_with_the_state(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "zoology_fig2"])
-def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> None:
-    records = [cell for mixer in ("based", "attention") for cell in study.seeds(mixer, [None] * 3)]
+def test_a_study_in_which_all_diverged_is_drawn_at_zero(tmp_path: Path, name: str) -> None:
+    records = study.mixers({"based": [None] * 3, "attention": [None] * 3})
     picture = study.drawn(name, tmp_path / "lost", records)
     assert "A diverged seed counts as 0" in picture.sentences[0]
     assert set(picture.rows["accuracy"]) == {0.0}
@@ -300,12 +289,12 @@ def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> 
 def test_a_record_that_cannot_be_read_is_named_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
     home = study.write(tmp_path / "some", study.seeds("based", [0.5] * 3))
     written(home / "broken" / "result.json", '{"schema": 2, "run')
-    _, said = run(command.main, "heat_map", home, "--out", tmp_path / "out", code=3)  # done in part
-    assert "warning: " in said and "broken" in said
+    _, errors = run(command.main, "heat_map", home, "--out", tmp_path / "out", code=3)  # done in part
+    assert "warning: " in errors and "broken" in errors
     assert (tmp_path / "out" / "heat_map.png").is_file()
 
 
-def test_the_list_says_what_there_is_and_for_which_sweep(run: Run) -> None:
+def test_without_arguments_pictures_are_listed_with_their_sources(run: Run) -> None:
     lines = run(command.main)[0].splitlines()
     named = [line for line in lines if line.strip() and line[1] not in " ─"]
     assert [line.split()[0] for line in named[1:]] == gallery.names()

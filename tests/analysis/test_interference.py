@@ -1,14 +1,14 @@
-"""The picture of what an overwritten key brings back: means, ends of its series, and what is order-blind."""
+"""The picture of what an overwritten key brings back: means over seeds, and the order-blind share."""
 
 import pandas as pd
 import pytest
 
-from analysis.figures import interference as picture
+from analysis.figures import interference
 from tests.analysis import study
 
 
 def answers(run_id: str, latest: dict[int, float]) -> pd.DataFrame:
-    """So much is the last value at each number of overwrites, and all else the first."""
+    """Return a cell's answers.  latest: overwrites -> the share of last values; the rest are first ones."""
     rows = []
     for count, share in latest.items():
         kinds = {str(age): 0.0 for age in range(count + 1)} | {"another": 0.0, "none": 0.0}
@@ -23,21 +23,21 @@ def answers(run_id: str, latest: dict[int, float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_means_of_seeds_and_what_is_order_blind_are_drawn() -> None:
+def test_means_over_seeds_and_the_order_blind_share_are_drawn() -> None:
     scores = {"attention": (0.4, 0.6), "deltanet": (1.0, 1.0)}
-    records = [cell for mixer in scores for cell in study.seeds(mixer, (0.5, 0.5))]
-    found = [
+    records = study.mixers(dict.fromkeys(scores, (0.5, 0.5)))
+    parts = [
         answers(record["run_id"], {0: 1.0, 1: share, 4: share / 2})
         for record, share in zip(records, [*scores["attention"], *scores["deltanet"]], strict=True)
     ]
-    asked = study.Asked(study.table(records), pd.concat(found, ignore_index=True), "interference")
-    made = asked.drawn(picture)
-    rows = made.rows.set_index(["mixer", "what", "overwrites"])["accuracy"]
-    assert rows["attention", picture.LATEST, 1] == pytest.approx(0.5)
-    assert rows["attention", picture.OLDEST, 4] == pytest.approx(0.75)
-    assert rows["deltanet", picture.LATEST, 0] == 1 and rows["deltanet", picture.ANOTHER, 4] == 0
-    assert (made.rows["seeds"] == 2).all() and ("attention", picture.OLDEST, 0) not in rows
-    last, first, _ = made.figure.axes
+    overwritten = study.FakeStudy(study.table(records), pd.concat(parts, ignore_index=True), "interference")
+    picture = overwritten.drawn(interference)
+    rows = picture.rows.set_index(["mixer", "what", "overwrites"])["accuracy"]
+    assert rows["attention", interference.LATEST, 1] == pytest.approx(0.5)
+    assert rows["attention", interference.OLDEST, 4] == pytest.approx(0.75)
+    assert rows["deltanet", interference.LATEST, 0] == 1 and rows["deltanet", interference.ANOTHER, 4] == 0
+    assert (picture.rows["seeds"] == 2).all() and ("attention", interference.OLDEST, 0) not in rows
+    last, first, _ = picture.figure.axes
     blind = [line.get_ydata() for line in (last.lines[-1], first.lines[-1])]
     assert [list(values) for values in blind] == [[1, 0.5, 0.2], [0.5, 0.2]]
     assert [label.get_text() for label in last.get_xticklabels()] == ["0", "1", "4"]

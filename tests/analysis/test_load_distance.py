@@ -28,18 +28,18 @@ def limits(*parts: pd.DataFrame) -> dict:
     return load_distance.limits(pd.concat(parts).assign(point="p")).iloc[0].to_dict()
 
 
-def test_too_much_and_too_long_ago_are_told_apart() -> None:
+def test_capacity_and_half_life_are_separate_limits() -> None:
     crowded = limits(answers("a", lambda n, d: 1.0 if n <= 4 else 0.5))
     assert crowded["capacity"] == pytest.approx(2 ** (2 + 0.2)) and crowded["half_life"] == np.inf
     fading = limits(answers("a", lambda n, d: 1.0 if d < 64 else 0.1))
     assert fading["capacity"] == np.inf
     assert fading["half_life"] == pytest.approx(2 ** (5 + 0.5))  # halfway from all of the lead to none of it
-    perfect, deaf = limits(answers("a", lambda n, d: 1.0)), limits(answers("a", lambda n, d: 0.15))
+    perfect, failing = limits(answers("a", lambda n, d: 1.0)), limits(answers("a", lambda n, d: 0.15))
     assert (perfect["capacity"], perfect["half_life"]) == (np.inf, np.inf)
-    assert deaf["capacity"] == 0 and np.isnan(deaf["half_life"])
+    assert failing["capacity"] == 0 and np.isnan(failing["half_life"])
 
 
-def test_intervals_are_of_seeds_and_of_rows() -> None:
+def test_intervals_count_seeds_and_rows() -> None:
     surfaces = [
         answers(str(seed), lambda n, d, top=top: 1.0 if n <= top else 0.0) for seed, top in enumerate((2, 8))
     ]
@@ -53,8 +53,8 @@ def test_intervals_are_of_seeds_and_of_rows() -> None:
     assert 3 < noisy["capacity_low"] < 3.8 and 4.2 < noisy["capacity_high"] < 5.5
 
 
-def test_a_seed_that_is_drawn_brings_the_error_of_its_own_rows() -> None:
-    """Of two seeds one is measured exactly: it is drawn twice in a quarter of the draws, which then agree."""
+def test_each_drawn_seed_has_the_error_of_its_rows() -> None:
+    """One of two seeds is measured exactly: it is drawn twice in a quarter of the draws, which then agree."""
     values, errors = np.full((2, 1, 1), 0.5), np.array([0.0, 0.1]).reshape(2, 1, 1)
     drawn = np.random.default_rng(1).integers(2, size=(4_000, 2))
     _, *again = load_distance._measured_and_drawn(values, errors, drawn, np.random.default_rng(0))
@@ -68,7 +68,7 @@ def lines(ax, colour: str) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
     return [line for part in parts for line in part.get_segments()]
 
 
-def test_limits_are_said_with_their_intervals() -> None:
+def test_limits_are_printed_with_their_intervals() -> None:
     row = {"capacity": 8.14, "capacity_low": 0.0, "capacity_high": np.inf, "half_life": np.inf}
     row |= {"half_life_low": 30.0, "half_life_high": np.inf}
     assert picture.in_numbers(row, [2, 16], [4, 128]) == [
@@ -76,16 +76,15 @@ def test_limits_are_said_with_their_intervals() -> None:
     ]  # fmt: skip
 
 
-def asked(*accuracies) -> study.Asked:  # type: ignore[no-untyped-def]
+def fake_study(*accuracies) -> study.FakeStudy:  # type: ignore[no-untyped-def]
     records = [study.record(f"mixer{i}", 0.5, state=10 * i) for i in range(len(accuracies))]
-    found = [answers(r["run_id"], each) for r, each in zip(records, accuracies, strict=True)]
-    return study.Asked(study.table(records), pd.concat(found, ignore_index=True), "load_distance")
+    parts = [answers(r["run_id"], each) for r, each in zip(records, accuracies, strict=True)]
+    return study.FakeStudy(study.table(records), pd.concat(parts, ignore_index=True), "load_distance")
 
 
-def test_the_picture_shows_the_boundary_what_was_not_asked_and_what_is_a_guess() -> None:
-    shown = asked(lambda n, d: 1.0 if n <= 4 else 0.5, lambda n, d: 0.1)
-    found = shown.drawn(picture)
-    first, second = found.figure.axes[:2]
+def test_the_picture_shows_the_boundary_the_trained_region_and_guesses() -> None:
+    drawn = fake_study(lambda n, d: 1.0 if n <= 4 else 0.5, lambda n, d: 0.1).drawn(picture)
+    first, second = drawn.figure.axes[:2]
     image = first.images[0].get_array()
     assert image.shape == (4, 6) and np.ma.getmaskarray(image).sum() == 6  # where 2 n tokens do not fit
     white, dotted = lines(first, "white"), lines(first, picture.TRAINED)
@@ -98,11 +97,11 @@ def test_the_picture_shows_the_boundary_what_was_not_asked_and_what_is_a_guess()
     assert second.get_title().splitlines()[1:] == [
         "10 scalars of state", "holds < 2 pairs", "recalls nothing at the shortest distance",
     ]  # fmt: skip
-    assert set(found.tables["limits"].columns) >= {"capacity", "half_life_high", "seeds", "series"}
+    assert set(drawn.tables["limits"].columns) >= {"capacity", "half_life_high", "seeds", "series"}
 
 
-def test_several_questions_are_no_surface() -> None:
-    shown = asked(lambda n, d: 1.0)
+def test_repeated_answers_are_refused() -> None:
+    shown = fake_study(lambda n, d: 1.0)
     chosen = learning_rate.choose(study.table([study.record("mixer0", 0.5)]))
     with pytest.raises(ValueError, match="asked in several ways"):
-        load_distance.answered(pd.concat([shown.found] * 2), shown.table, chosen)
+        load_distance.answered(pd.concat([shown.answers] * 2), shown.table, chosen)

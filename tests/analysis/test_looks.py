@@ -1,4 +1,4 @@
-"""How a mixer is known again, whatever one sees with, and what is drawn where a mean says nothing."""
+"""Colours and markers are distinct, for any colour vision; seeds apart and points at chance are marked."""
 
 from itertools import chain, combinations, product
 from pathlib import Path
@@ -18,17 +18,16 @@ from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
 from tests.analysis import fake, study
-from tests.analysis.seen import legend_texts, off_the_page
+from tests.analysis.figure_checks import legend_texts, off_the_page
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"
-EIGHT = ["seq_len=64,num_kv_pairs=8"]
 
 
 def points(*mixers: str, family: str = "linear", **settings: object) -> pd.DataFrame:
     return means(study.table([study.record(name, 0.5, family=family, **settings) for name in mixers]))
 
 
-def test_a_mixer_has_its_marker_whatever_stands_beside_it() -> None:
+def test_a_mixer_keeps_its_marker_among_others() -> None:
     alone = looks(points("based"))["Based"].marker
     among = looks(points("all_poly", "based", "cosformer", "deltanet", "gla"))
     assert alone == among["Based"].marker == MARKER_OF["based"]
@@ -36,12 +35,12 @@ def test_a_mixer_has_its_marker_whatever_stands_beside_it() -> None:
     assert strangers["Based"].marker == alone and len({look.marker for look in strangers.values()}) == 4
 
 
-def test_every_marked_mixer_is_one_of_the_zoo_and_has_one_marker_that_there_is() -> None:
+def test_marked_mixers_and_their_markers_exist() -> None:
     assert set(MARKER_OF) <= {path.stem for path in CONF.glob("*.yaml")}
     assert set(MARKER_OF.values()) <= set(MARKERS)
 
 
-def test_series_of_one_family_have_hues_and_of_two_the_families_colours() -> None:
+def test_colours_are_of_series_in_one_family_and_else_of_families() -> None:
     one = looks(points(*(f"m{i}" for i in range(10))))
     assert len({look.colour for look in one.values()}) == 10
     both = pd.concat([points("based", "gla"), points("mamba", family="ssm")])
@@ -51,9 +50,11 @@ def test_series_of_one_family_have_hues_and_of_two_the_families_colours() -> Non
 NONE = pd.DataFrame({"slice": []})
 
 
-def test_chance_is_one_of_the_rows_values() -> None:
+def test_chance_is_a_guess_among_the_rows_values() -> None:
     assert chance(NONE, ["seq_len=16,num_kv_pairs=2", "seq_len=64,num_kv_pairs=8"]) == (1 / 2 + 1 / 8) / 2
-    assert np.isnan(chance(NONE, ["length=8"])) and np.isnan(chance(NONE, [*EIGHT, "length=8"]))
+    assert np.isnan(chance(NONE, ["length=8"])) and np.isnan(
+        chance(NONE, ["seq_len=64,num_kv_pairs=8", "length=8"])
+    )
 
 
 @pytest.mark.parametrize(("accuracy", "on"), [(0.125, False), (0.144, False), (0.146, True), (0.01, False)])
@@ -70,25 +71,23 @@ def test_seeds_that_differ_by_more_than_three_tenths_are_apart() -> None:
 
 
 def marks(figure: Figure, x: float) -> list[tuple[float, bool]]:
-    """(accuracy, hollow) of every mark at this x."""
-    found = [c for ax in figure.axes for c in ax.collections if len(c.get_offsets()) == 1]
+    """Return (accuracy, hollow) of every mark at this x."""
+    single = [c for ax in figure.axes for c in ax.collections if len(c.get_offsets()) == 1]
     return sorted(
         (round(float(c.get_offsets()[0][1]), 4), bool(np.allclose(c.get_facecolor()[0][:3], 1)))
-        for c in found
+        for c in single
         if float(c.get_offsets()[0][0]) == x
     )
 
 
 def based_of_sizes(scores: dict[int, tuple[float, ...]]) -> list[dict[str, Any]]:
-    """Records of Based: what each seed scores, by the size of state and of features."""
+    """Return records of Based.  scores: size of state and of features -> the accuracy of each seed."""
     sizes = [study.seeds("based", seeds, state=dim, feature_dim=dim) for dim, seeds in scores.items()]
     return [*chain(*sizes)]
 
 
 @pytest.mark.parametrize("name", ["frontier", "based_fig2", "se_attn_ablations", "loads", "curves"])
-def test_seeds_apart_and_what_is_not_causal_are_drawn_alike_in_every_picture(
-    tmp_path: Path, name: str
-) -> None:
+def test_every_picture_draws_seeds_apart_and_marks_what_is_not_causal(tmp_path: Path, name: str) -> None:
     seeds = {8: (0.2, 0.9), 16: (0.4, 0.5)}
     records = [cell | {"causal": cell["state_resident"] == 8} for cell in based_of_sizes(seeds)]
     picture = study.drawn(name, tmp_path / "two", records)
@@ -121,13 +120,10 @@ def test_curves_begin_at_step_0(tmp_path: Path) -> None:
     assert ax.get_xlim()[0] == 0 and ax.get_xticks()[0] == 0
 
 
-def test_a_heat_map_has_no_empty_cell(tmp_path: Path) -> None:
+def test_a_heat_map_of_one_load_a_cell_has_no_empty_place(tmp_path: Path) -> None:
     """One load a cell: on a grid of lengths by pairs most places would be empty."""
-    records = [
-        study.record("based", 0.5, d_model=width, slices=[(8 * pairs, pairs)])
-        for pairs in (2, 4, 8)
-        for width in (32, 64)
-    ]
+    sizes = product((2, 4, 8), (32, 64))
+    records = [study.record("based", 0.5, d_model=width, slices=[(8 * n, n)]) for n, width in sizes]
     ax = study.drawn("heat_map", tmp_path / "r", records).figure.axes[0]
     shown = [text.get_text() for text in ax.texts]
     assert shown == ["50"] * 6 + ["50", "25", "12"]  # two widths, and chance
@@ -137,14 +133,14 @@ def test_a_heat_map_has_no_empty_cell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["based_fig2", "based_fig3", "based_fig8", "zoology_fig2", "se_attn_ablations"]
 )
-def test_a_figure_of_print_refuses_other_tasks(tmp_path: Path, name: str) -> None:
+def test_a_published_figure_refuses_other_tasks(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} stands beside .* of task 'copying'") as refused:
         study.drawn(name, tmp_path / "r", [study.record("based", 0.5, task="copying")])
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=list(STYLES))
-def test_captions_fit_whatever_they_say(style, tmp_path: Path) -> None:
+def test_long_captions_fit_on_the_page(style, tmp_path: Path) -> None:
     long = study.record("based", 0.5, task="W" * 60) | {"label": "M" * 70}
     figure = study.drawn("frontier", tmp_path / "r", [long], style).figure
     assert not off_the_page(figure.texts, figure)
@@ -155,12 +151,12 @@ PROTANOPIA = [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.
 
 
 @pytest.mark.parametrize("sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all", "deutan", "protan"])
-def test_families_are_told_apart_with_any_colour_vision(sight: list[list[float]]) -> None:
-    seen = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
-    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
+def test_families_differ_for_any_colour_vision(sight: list[list[float]]) -> None:
+    colours = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(colours, 2)) > 20
 
 
-def test_families_are_told_apart_in_grey() -> None:
+def test_families_differ_in_grey() -> None:
     lightness = sorted(lab(linear(colour))[0] for colour in FAMILY_COLOURS.values())
     assert min(np.diff(lightness)) > 7 and lightness[-1] < 72
 
@@ -171,7 +167,7 @@ def linear(colour: str) -> np.ndarray:
 
 
 def lab(rgb: np.ndarray) -> np.ndarray:
-    """CIE L*a*b* of linear sRGB, D65."""
+    """Return CIE L*a*b* of linear sRGB, D65."""
     xyz = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
     f = np.cbrt(np.clip(xyz @ np.clip(rgb, 0, 1) / xyz.sum(axis=1), 1e-6, None))
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -191,7 +187,7 @@ def test_a_curve_is_the_mean_over_slices() -> None:
     assert curve.round(6).to_numpy().tolist() == [["a", 1, 0.105], ["a", 2, 0.205]]
 
 
-def test_one_line_a_cell_told_apart_by_marker_or_dash() -> None:
+def test_each_cell_has_a_line_of_another_colour_marker_or_dash() -> None:
     runs = cells.identify(fake.table()).query("lr == 0.003 and seed == 1").drop_duplicates("point").head(9)
     ax = curves.picture(curves.learning_curves(metrics(runs["run_id"].tolist())), runs).axes[0]
     assert len(ax.lines) == 9

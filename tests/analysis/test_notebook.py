@@ -14,14 +14,14 @@ from tests.analysis import fake
 HOME = Path(analysis.__file__).parent / "notebooks"
 NOTEBOOKS = sorted(HOME.glob("*.ipynb"))
 named = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-# notebook -> how many pictures it shows (one less where there is one learning rate), and what it says beside
+# notebook -> how many pictures it shows (one less where there is one learning rate), and words of its outputs
 SHOWN = {
     "add_your_own_mixer": (1, ["of 18 laws", "keeps 18 of 18 laws", "Fading memory"]),
     "add_your_own_task": (1, ["keeps 12 of 13 laws", "keeps 13 of 13 laws", "accuracy on"]),
     "anatomy_of_a_state": (3, ["32 of 32 scalars are alive", "40 of 48 scalars are alive"]),
     "pareto": (4, ["**51 cells**", "frontier_share", "[]"]),
 }
-SHORTER = {  # what is trained here shows no number
+SHORTER = {  # shorter trainings: no number of theirs is checked
     "{train_examples: 4800,": "{train_examples: 64,",
     "num_examples: 9600": "num_examples: 64",
 }
@@ -29,7 +29,7 @@ SHORTER = {  # what is trained here shows no number
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
-    """One for all: what it has imported stays."""
+    """One kernel for all notebooks, which shares its imports."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOO_RESULTS", str(fake.write(tmp_path_factory.mktemp("results"), seeds=1)))
         manager, client = start_new_kernel(kernel_name="python3", cwd=str(HOME))
@@ -39,7 +39,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
 
 
 @named
-def test_runs_and_shows_what_it_promises(notebook: Path, kernel: KernelManager):
+def test_a_notebook_runs_and_shows_its_pictures_and_words(notebook: Path, kernel: KernelManager):
     opened = nbformat.read(notebook, as_version=4)
     for cell in opened.cells:
         for long, short in SHORTER.items():
@@ -58,7 +58,7 @@ def test_runs_and_shows_what_it_promises(notebook: Path, kernel: KernelManager):
 
 
 @named
-def test_is_stored_with_its_outputs(notebook: Path):
+def test_a_notebook_is_stored_with_its_outputs(notebook: Path):
     opened = nbformat.read(notebook, as_version=4)
     code = [cell for cell in opened.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
@@ -70,5 +70,5 @@ def test_is_stored_with_its_outputs(notebook: Path):
     assert "/home/" not in texts and str(HOME.parent.parent) not in texts, "a path of the machine that ran it"
 
 
-def test_each_is_tested():
+def test_every_notebook_is_tested():
     assert {path.stem for path in NOTEBOOKS} == set(SHOWN)

@@ -1,4 +1,4 @@
-"""Tasks without pairs: their own chance, axis of load and words in slices, from record to picture."""
+"""Tasks without key-value pairs: their chance, axis of load and slices of words, from record to picture."""
 
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,21 @@ WORDS: Slices = [{"seq_len": 64, "subtask": "single_1"}, {"seq_len": 64, "subtas
 TOKENS: Slices = [{"seq_len": 64, "num_tokens": 4}, {"seq_len": 128, "num_tokens": 8}]
 
 
-def other(mixer: str, accuracy: float, asked: Slices, axis: str | None = None, **of: Any) -> dict[str, Any]:
-    """A record of a task in which every guess is right half of the time."""
-    record = study.record(mixer, accuracy, slices=study.SEVEN[: len(asked)], task="copying", **of)
+def other(mixer: str, accuracy: float, slices: Slices, axis: str | None = None, **of: Any) -> dict[str, Any]:
+    """Return a record of a task in which every guess is right half of the time."""
+    record = study.record(mixer, accuracy, slices=study.SEVEN[: len(slices)], task="copying", **of)
     for place, entry in enumerate(record["slices"]):
-        entry |= {"slice": asked[place % len(asked)], "chance": 0.5}
+        entry |= {"slice": slices[place % len(slices)], "chance": 0.5}
     record["groups"] = [
         {"split": "test", "slice": ",".join(f"{k}={v}" for k, v in each.items()), "group": group}
         | {"value": value, "answers": 100, "right": round(100 * accuracy)}
-        for each in asked
+        for each in slices
         for group, value in GROUPS
     ]
     return record | {"task_settings": OTHER, "load_axis": axis}
 
 
-def test_chance_is_the_tasks_own_where_no_pairs_are_shown():
+def test_a_task_without_pairs_has_its_chance():
     table = study.table([other("based", 0.51, WORDS), other("mamba", 0.9, WORDS, state=2000)])
     names = cells.slices(table, "test")
     assert chance(table, names) == 0.5 and chance_in_words(table, names) == OTHERWISE
@@ -46,7 +46,7 @@ def test_chance_is_the_tasks_own_where_no_pairs_are_shown():
     assert rows["on_frontier"].to_dict() == {"based": False, "mamba": True}
 
 
-def test_pairs_are_guessed_among_unless_the_task_is_easier_still():
+def test_chance_is_a_guess_among_pairs_or_that_of_the_task_if_higher():
     table = study.table([study.record("based", 0.5)])
     (name,) = cells.slices(table, "test")
     assert (chance(table, [name]), chance_in_words(table, [name])) == (1 / 8, ONE_OF_N)
@@ -55,16 +55,16 @@ def test_pairs_are_guessed_among_unless_the_task_is_easier_still():
     assert (chance(easier, [name]), chance_in_words(easier, [name])) == (0.3, OTHERWISE)
 
 
-def test_bounds_are_of_mqar_alone():
+def test_only_mqar_has_bounds():
     table = study.table([study.record("based", 1.0, state=1)])
     assert len(bounds.violations(table)) and bounds.loads(table)
     for name, bounded in (("zoo.tasks.mqar.MQAR", True), ("zoo.tasks.mqar_update.Update", False)):
         assert bool(bounds.loads(table.assign(**{bounds.TASK_CLASS: name}))) == bounded
 
 
-@pytest.mark.parametrize(("asked", "axis"), [(WORDS, None), (TOKENS, "depth")])
-def test_a_task_without_an_axis_of_load_says_so(asked: Slices, axis: str | None):
-    table = study.table([other("based", 0.9, asked, axis)])
+@pytest.mark.parametrize(("slices", "axis"), [(WORDS, None), (TOKENS, "depth")])
+def test_a_task_without_an_axis_of_load_is_refused(slices: Slices, axis: str | None):
+    table = study.table([other("based", 0.9, slices, axis)])
     with pytest.raises(ValueError, match="Task copying has no axis of load"):
         cells.load_axis(table)
     assert "capacity" not in __main__.statistics(table)
@@ -78,12 +78,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study.write(tmp_path_factory.mktemp("other") / "study", records)
 
 
-def test_groups_are_read_and_told_apart_by_name(home: Path):
+def test_groups_are_read_by_their_name(home: Path):
     assert set(load_groups(home)["group"]) == {"distance", "kind", "depth"}
     assert __main__.main([str(home)]) == 0
-    found = __main__.kinds(load_groups(home), Study(home).table)
-    assert set(found["distances"]["distance"]) == {8}
-    assert set(found["groups"]["value"]) == {"kept", "updated", 0, 3}
+    tables = __main__.kinds(load_groups(home), Study(home).table)
+    assert set(tables["distances"]["distance"]) == {8}
+    assert set(tables["groups"]["value"]) == {"kept", "updated", 0, 3}
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_groups_are_read_and_told_apart_by_name(home: Path):
         ("groups", "updated"),
     ],
 )
-def test_pictures_show_the_tasks_own_axis_and_chance(home: Path, name: str, axis: str):
+def test_pictures_show_the_axis_and_the_chance_of_the_task(home: Path, name: str, axis: str):
     picture = draw(name, Study(home), SCREEN)
     words = [text.get_text() for text in picture.figure.findobj(Text) if isinstance(text, Text)]
     shown = " ".join(words).replace("\n", " ")
     assert "chance" in shown and "1/n" not in shown and axis in shown
 
 
-def test_what_is_of_pairs_refuses_them_in_one_line(home: Path):
+def test_a_picture_of_pairs_refuses_a_task_without_them(home: Path):
     with pytest.raises(ValueError, match="state_scaling counts pairs, and these rows have num_tokens"):
         draw("state_scaling", Study(home), SCREEN)

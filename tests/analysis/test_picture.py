@@ -1,4 +1,4 @@
-"""What is in the picture, read back from the figure; that it is the same each time; that nothing collides."""
+"""python -m analysis.pareto: its picture shows what it should, the same each time, and nothing collides."""
 
 import io
 import re
@@ -20,7 +20,7 @@ from analysis.statistics.axes import AXES
 from analysis.statistics.chance import MARGIN
 from analysis.statistics.seeds import top
 from tests.analysis import fake
-from tests.analysis.seen import colliding, legend_texts, off_the_page
+from tests.analysis.figure_checks import colliding, legend_texts, off_the_page
 
 BOUNDS = ("near", "whole", "none")
 
@@ -50,7 +50,7 @@ def one_panel(points: pd.DataFrame, slices: list[str], *, axis: str = "resident"
     return figure.panels([figure.Panel(points, axis)], slices)
 
 
-def test_axes_name_unit_split_and_slices(picture: Figure) -> None:
+def test_the_axes_and_caption_name_unit_split_and_slices(picture: Figure) -> None:
     ax = picture.axes[0]
     assert ax.get_ylabel() == "Test accuracy, mean of 4 slices"
     caption = " ".join(picture.texts[0].get_text().split())
@@ -59,7 +59,7 @@ def test_axes_name_unit_split_and_slices(picture: Figure) -> None:
     assert ax.get_xscale() == "log"
 
 
-def test_the_caption_says_how_the_numbers_were_made(shown: Pareto) -> None:
+def test_the_caption_explains_how_the_numbers_were_made(shown: Pareto) -> None:
     text = figure.caption(shown.points)
     assert "Mean of 3 seeds with min to max over seeds" in text
     assert "best of 3 by mean validation accuracy" in text and "diverged seed counts as 0" in text
@@ -77,12 +77,12 @@ def test_the_legend_explains_every_mark_that_occurs_and_no_other(picture: Figure
 
 
 @pytest.mark.parametrize(("axis", "points"), [("resident", 17), ("paper", 15), ("touched", 17)])
-def test_every_point_has_its_mark_and_hollow_ones_are_apart(axis: str, points: int) -> None:
+def test_every_point_has_its_mark_and_those_apart_are_hollow(axis: str, points: int) -> None:
     shown, state = pareto(fake.table(), axis=axis), f"state_{axis}"
     picture = one_panel(shown.points, list(shown.by_slice), axis=axis)
     assert ("what one decode step reads" in " ".join(legend_texts(picture))) == (axis == "resident")
     alone = [c for c in picture.axes[0].collections if len(c.get_offsets()) == 1]
-    at = {tuple(np.round(c.get_offsets()[0], 6)): c for c in reversed(alone)}  # below what stands beside it
+    at = {tuple(np.round(c.get_offsets()[0], 6)): c for c in reversed(alone)}  # the first drawn at a place
     known = shown.points.dropna(subset=[state])
     assert len(known) == points
     for row in known.to_dict("records"):
@@ -101,7 +101,7 @@ def test_diverged_seeds_are_counted_below_zero(picture: Figure) -> None:
     assert [t.get_text() for t in ax.texts if "/3" in t.get_text()] == ["1/3"]
 
 
-def test_labels_beside_markers_do_not_collide(picture: Figure) -> None:
+def test_labels_of_markers_do_not_collide(picture: Figure) -> None:
     ax = picture.axes[0]
     boxes = [t.get_window_extent() for t in ax.texts if isinstance(t, Annotation)]
     assert len(boxes) > 8
@@ -146,30 +146,32 @@ def test_small_multiples_share_axes_and_markers(shown: Pareto) -> None:
 
 def test_lines_connect_one_knob_at_a_time(shown: Pareto) -> None:
     drawn = list(lines(shown.points, "state_resident"))
-    found = [(name, line["d_model"].tolist()) for name, line in drawn]
-    assert ("Based", [32, 32]) in found and ("Based", [64, 64, 64]) in found
-    assert ("Linear attention", [32, 64]) in found
+    widths = [(name, line["d_model"].tolist()) for name, line in drawn]
+    assert ("Based", [32, 32]) in widths and ("Based", [64, 64, 64]) in widths
+    assert ("Linear attention", [32, 64]) in widths
     assert all(line["state_resident"].is_monotonic_increasing for _, line in drawn)
 
 
 def test_one_colour_a_family_one_marker_a_series(shown: Pareto) -> None:
-    found = looks(shown.points)
-    assert len({(look.colour, look.marker) for look in found.values()}) == len(found)
+    by_series = looks(shown.points)
+    assert len({(look.colour, look.marker) for look in by_series.values()}) == len(by_series)
     assert len({*FAMILY_COLOURS.values(), *OTHER_COLOURS}) == len(FAMILY_COLOURS) + len(OTHER_COLOURS)
-    assert found["Based"].colour == found["Linear attention"].colour == FAMILY_COLOURS["linear"]
+    assert by_series["Based"].colour == by_series["Linear attention"].colour == FAMILY_COLOURS["linear"]
     other = looks(shown.points.assign(family="memory"))
     assert other["Based"].colour not in FAMILY_COLOURS.values()
 
 
-def test_what_is_read_has_a_panel_of_its_own_with_its_own_frontier(both: Figure) -> None:
-    kept, read = both.axes
-    assert "Resident" in kept.get_xlabel() and "read by one decode step" in read.get_xlabel()
-    stairs = [next(line for line in ax.lines if line.get_drawstyle() == "steps-post") for ax in (kept, read)]
+def test_the_scalars_that_are_read_have_a_panel_with_a_frontier(both: Figure) -> None:
+    resident, read = both.axes
+    assert "Resident" in resident.get_xlabel() and "read by one decode step" in read.get_xlabel()
+    stairs = [
+        next(line for line in ax.lines if line.get_drawstyle() == "steps-post") for ax in (resident, read)
+    ]
     assert 2300 in np.asarray(stairs[1].get_xdata()) and 2300 not in np.asarray(stairs[0].get_xdata())
     assert all(load.touched is None for load in pareto(fake.table(), where="mixer == 'based'").loads)
 
 
-def test_bounds_are_drawn_where_they_fall_and_told_where_they_do_not(bounded: dict[str, Figure]) -> None:
+def test_bounds_are_drawn_in_the_picture_and_named_beyond_it(bounded: dict[str, Figure]) -> None:
     texts = {bound: " ".join(" ".join(legend_texts(each)).split()) for bound, each in bounded.items()}
     beyond = r"no model scores 0\.99 below 4\.6 / 9\.3 / 1\d\d scalars of 32 / 16 / 1 bits"
     assert re.search(rf"{beyond} \(left of the picture\)", texts["near"])
@@ -222,7 +224,7 @@ def crowd(copies: int) -> pd.DataFrame:
     return pd.concat(more, ignore_index=True)
 
 
-def test_a_crowd_is_known_by_family_and_each_series_has_a_panel() -> None:
+def test_many_series_are_named_by_family_with_a_panel_for_each_series() -> None:
     shown = pareto(crowd(2), of=["seq_len=64,num_kv_pairs=8"])
     pictures = shown.pictures()
     assert set(pictures) == {"", "mixers"}
@@ -241,7 +243,7 @@ def test_a_crowd_is_known_by_family_and_each_series_has_a_panel() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=list(STYLES))
-def test_styles_keep_to_their_page_and_their_size_of_type(shown: Pareto, style: Style) -> None:
+def test_each_style_keeps_to_its_page_and_its_size_of_type(shown: Pareto, style: Style) -> None:
     picture = shown.picture(style)
     width = picture.get_figwidth()
     assert width == style.width if style.below else width > style.width
@@ -272,7 +274,7 @@ def test_bytes_in_words() -> None:
     assert [in_bytes(n) for n in (512, 1024, 65536, 2**21)] == ["512 B", "1 KiB", "64 KiB", "2 MiB"]
 
 
-def test_where_more_is_better_the_frontier_turns_round() -> None:
+def test_the_frontier_is_mirrored_where_more_is_better() -> None:
     table = fake.table()
     fast = {"mamba": 900.0, "based": 500.0, "sliding_window": 400.0}
     table["decode_tokens_per_second"] = table["mixer"].map(fast).where(table["causal"])

@@ -1,4 +1,4 @@
-"""From cells to points: the learning rate, means over seeds and slices, intervals, and what is refused."""
+"""Points are made of cells: the learning rate, means over seeds and slices, intervals, refusals."""
 
 from typing import Any
 
@@ -53,12 +53,12 @@ def test_one_slice_is_that_slice_alone() -> None:
     assert only(frame, knobs="window=16")["coverage"] == pytest.approx(0.4 * (1 - 3 / 5))
 
 
-def test_slices_go_from_short_to_long() -> None:
+def test_slices_are_sorted_from_short_to_long() -> None:
     assert cells.slices(fake.table(), "test") == [f"seq_len={n},num_kv_pairs={k}" for n, k in fake.SLICES]
 
 
 def test_series_are_split_by_settings_that_are_words_and_knobs_are_numbers() -> None:
-    """What only follows the seed or d_model is no knob."""
+    """A setting that follows the seed or d_model is no knob."""
     table = fake.table()
     table["mixer.retrieval_seed"] = table["seed"]
     table["mixer.feature_dim"] = table["mixer.feature_dim"].fillna(table["d_model"])
@@ -70,7 +70,7 @@ def test_series_are_split_by_settings_that_are_words_and_knobs_are_numbers() -> 
     assert not frame["knobs"].str.contains("retrieval_seed").any()
 
 
-def test_the_frontier_uses_the_state_that_is_asked_for() -> None:
+def test_the_frontier_uses_the_state_of_its_axis() -> None:
     resident, touched = summary(fake.table()), summary(fake.table(), axis="touched")
     assert not only(resident, series="SE-Attn, selection=prefix")["on_frontier"]
     assert only(touched, series="SE-Attn, selection=prefix")["on_frontier"]
@@ -78,7 +78,7 @@ def test_the_frontier_uses_the_state_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("column", "other"), [("task", "copy"), ("n_layers", 4), ("state_seq_len", 512)])
-def test_a_mix_that_no_picture_can_show_is_refused_with_the_way_out(column: str, other: Any) -> None:
+def test_cells_that_no_picture_can_mix_are_refused_with_the_fix(column: str, other: Any) -> None:
     table = fake.table()
     table.loc[table["mixer"] == "mamba", column] = other
     with pytest.raises(ValueError, match=f'One picture shows one {column}.*--where "{column} == '):
@@ -103,7 +103,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def table(*cells: tuple[float, list[float | None]], test: float = 0.5) -> pd.DataFrame:
-    """One point.  cells: (lr, validation accuracy of each seed; None diverged); test says nothing."""
+    """Return one point.  cells: (lr, validation accuracy of each seed; None: it diverged)."""
     return pd.DataFrame(
         {"run_id": f"{lr}-{seed}", "point": "p", "lr": lr, "seed": seed, "coverage": 1.0, "split": split}
         | {"status": "diverged" if score is None else "ok", "slice": "seq_len=8"}
@@ -142,19 +142,19 @@ def test_which_learning_rate_is_chosen(scores: list[list[float | None]], known: 
     assert best[[*known]].to_dict() == pytest.approx(known)
 
 
-def test_the_test_split_has_no_say() -> None:
+def test_the_test_split_does_not_choose_the_learning_rate() -> None:
     cells = table((1e-3, [0.5]), (3e-3, [0.9]), (1e-2, [0.6]))
     cells.loc[(cells["split"] == "test") & (cells["lr"] == 1e-2), "accuracy"] = 1.0
     assert choose(cells)["lr"].item() == 3e-3
 
 
-def test_no_choice_depends_on_the_order_of_the_rows() -> None:
+def test_the_choice_does_not_depend_on_the_order_of_the_rows() -> None:
     cells = table((1e-3, [0.5, 0.4]), (3e-3, [0.9, None]), (1e-2, [0.6, 0.7]))
     pd.testing.assert_frame_equal(choose(cells), choose(cells.sample(frac=1, random_state=1)))
     assert profile(cells)["valid_accuracy"].tolist() == pytest.approx([0.45, 0.45, 0.65])
 
 
-def test_without_validation_there_is_no_choice() -> None:
+def test_a_choice_without_a_validation_split_is_refused() -> None:
     cells = table((3e-3, [0.9]))
     with pytest.raises(ValueError, match="no validation split"):
         choose(cells[cells["split"] == "test"])
@@ -174,6 +174,6 @@ RANGES = {
 
 @pytest.mark.parametrize(("cells", "known"), RANGES.values(), ids=RANGES)
 def test_the_range_of_good_learning_rates(cells: list[Any], known: tuple[float, ...]) -> None:
-    found = good_range(table(*cells)).iloc[0]
+    result = good_range(table(*cells)).iloc[0]
     names = ["good_low", "good_high", "decades", "decades_most", "open_low", "open_high"]
-    assert tuple(found[names]) == pytest.approx(known)
+    assert tuple(result[names]) == pytest.approx(known)

@@ -1,6 +1,4 @@
-"""The published points and claims, and ours beside them, on points whose answer is known by hand."""
-
-from typing import Any
+"""The published points and claims, and ours compared with them on points worked out by hand."""
 
 import numpy as np
 import pandas as pd
@@ -18,12 +16,6 @@ from zoo.model import outline
 
 TABLES = ("based_fig2", "zoology_fig2")
 FIGURES = ("based_fig3", "based_fig8", "se_attn_ablations")
-
-
-def points_of(sweep: str) -> list[dict[str, Any]]:
-    """Every point of a sweep's file: its mixer, that one's settings and d_model."""
-    cells = {tuple(w for w in words if w.startswith(("mixer", "d_model"))) for words in study.batch(sweep)}
-    return [yaml.safe_load("\n".join(words).replace("=", ": ")) for words in sorted(cells)]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -60,7 +52,7 @@ def test_the_resident_state_of_a_published_point_is_that_of_its_model() -> None:
         assert outline(compose.cell(words)).state_size(1024).resident == row["resident"], words
 
 
-def test_every_published_point_is_drawn_trained_here_or_not() -> None:
+def test_every_published_point_is_drawn_even_if_untrained_here() -> None:
     published = read.points("based_fig2")
     ours = scored.means(study.table([study.record("based", 0.5, task="mqar_based", slices=study.SEVEN)]))
     shown = dressed(published, ours)
@@ -68,14 +60,17 @@ def test_every_published_point_is_drawn_trained_here_or_not() -> None:
     assert {"DeltaNet", "Gated DeltaNet", "GLA", "RWKV-7"} < set(shown["series"])
 
 
-def test_the_points_of_the_sweep_are_found_among_the_published() -> None:
+def test_the_points_of_the_sweep_match_the_published_ones() -> None:
     """A wrong window, or a count of heads that no cell has, would silently compare nothing."""
+    batch = study.batch("based_fig2")
+    distinct = {tuple(word for word in cell if word.startswith(("mixer", "d_model"))) for cell in batch}
+    points = [yaml.safe_load("\n".join(cell).replace("=", ": ")) for cell in sorted(distinct)]
     records = [
         study.record(
             point["mixer"], 0.5, d_model=point.get("d_model", 64), task="mqar_based", slices=study.SEVEN,
             state=7, **{key[6:]: value for key, value in point.items() if key.startswith("mixer.")},
         )
-        for point in points_of("based_fig2")
+        for point in points
     ]  # fmt: skip
     ours = scored.means(study.table(records))
     compared = beside.compare(read.points("based_fig2"), ours)
@@ -84,7 +79,7 @@ def test_the_points_of_the_sweep_are_found_among_the_published() -> None:
     assert later == known
 
 
-def test_claims_ask_about_mixers_and_settings_that_there_are() -> None:
+def test_claims_name_mixers_and_settings_that_exist() -> None:
     conf = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / "mixer").glob("*.yaml")}
     columns = {f"mixer.{key}" for settings in conf.values() for key in settings}
     everything = pd.DataFrame({"mixer": list(conf)}).reindex(columns=["mixer", *columns])
@@ -143,7 +138,7 @@ def test_only_the_same_settings_are_compared(change: dict[str, object]) -> None:
     assert beside.compare(published(**change), ours(0.8)).empty
 
 
-def test_a_point_of_unknown_settings_stands_beside_the_best_of_equal_state() -> None:
+def test_a_point_of_unknown_settings_is_compared_with_the_best_of_equal_state() -> None:
     unknown = published(**{"d_model": np.nan, "mixer.feature_dim": np.nan})
     lower = unknown.assign(accuracy=0.6)
     records = [
@@ -159,7 +154,7 @@ def line(*points: tuple[float, float]) -> pd.DataFrame:
     return pd.DataFrame(points, columns=["x", "accuracy"])
 
 
-def test_a_lead_is_the_mean_over_budgets_that_both_can_have() -> None:
+def test_a_lead_is_the_mean_over_budgets_that_both_reach() -> None:
     assert ordering.lead(line((1, 0.5), (4, 0.9)), line((2, 0.6)), "x") == pytest.approx(-0.1)
     # from 2 to 4 behind by .1, from 4 to 16, twice as long, ahead by .3
     assert ordering.lead(line((1, 0.5), (4, 0.9)), line((2, 0.6), (16, 0.7)), "x") == pytest.approx(0.5 / 3)
@@ -169,23 +164,22 @@ def test_a_lead_is_the_mean_over_budgets_that_both_can_have() -> None:
 
 
 def verdicts(ours: dict[str, tuple[float, ...]]) -> pd.DataFrame:
-    """In print a .9, b .5, c .49; here what each seed scored."""
+    """Compare scores of each seed with a printed a .9, b .5, c .49."""
     printed = pd.concat(
         published(mixer=name, accuracy=score) for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.49))
     )
-    records = [cell for name, scores in ours.items() for cell in study.seeds(name, scores)]
     x = {"published": "state", "ours": "state_resident"}
-    return ordering.compare(printed, scored.of_seeds(study.table(records)), x=x)
+    return ordering.compare(printed, scored.of_seeds(study.table(study.mixers(ours))), x=x)
 
 
-def test_an_ordering_agrees_disagrees_or_is_not_told_apart() -> None:
-    found = verdicts({"a": (0.6, 0.8), "b": (0.7, 0.71), "c": (0.9, 0.95)})
-    said = {(row["first"], row["second"]): row for row in found.to_dict("records")}
-    assert said["A", "B"]["verdict"] == ordering.OPEN  # ahead with one seed, behind with the other
-    assert said["A", "B"]["low"] == pytest.approx(-0.1) and said["A", "B"]["high"] == pytest.approx(0.09)
-    assert said["A", "C"]["verdict"] == ordering.DISAGREES
-    assert said["B", "C"]["verdict"] == ordering.CLOSE  # .01 apart in print: no ordering
-    assert ordering.tau(found) == pytest.approx(-0.5)
+def test_an_ordering_agrees_disagrees_or_stays_open() -> None:
+    result = verdicts({"a": (0.6, 0.8), "b": (0.7, 0.71), "c": (0.9, 0.95)})
+    rows = {(row["first"], row["second"]): row for row in result.to_dict("records")}
+    assert rows["A", "B"]["verdict"] == ordering.OPEN  # ahead with one seed, behind with the other
+    assert rows["A", "B"]["low"] == pytest.approx(-0.1) and rows["A", "B"]["high"] == pytest.approx(0.09)
+    assert rows["A", "C"]["verdict"] == ordering.DISAGREES
+    assert rows["B", "C"]["verdict"] == ordering.CLOSE  # .01 apart in print: no ordering
+    assert ordering.tau(result) == pytest.approx(-0.5)
     agree = verdicts({"a": (0.9, 0.8), "b": (0.2, 0.3), "c": (0.1, 0.1)})
     assert ordering.tau(agree) == 1
     assert np.isnan(ordering.tau(agree.loc[agree["verdict"] == ordering.CLOSE]))
@@ -203,15 +197,15 @@ def test_sentences_name_who_leads_here_and_in_print() -> None:
     assert len(off) == 2
 
 
-def test_a_claim_is_compared_where_both_sides_share_what_it_says() -> None:
+def test_a_claim_is_compared_where_both_sides_share_their_settings() -> None:
     cells = [("chunk", 16, 0.9), ("random", 16, 0.5), ("random", 32, 0.99), ("none", 32, 0.1)]
     same = {"gate": "none", "block_size": 4, "top_k": 2}
     records = [study.record("se_attn", score, selection=s, chunk_size=n, **same) for s, n, score in cells]
-    found = ordering.claims("se_attn_ablations", scored.of_seeds(study.table(records))).set_index("claim")
+    result = ordering.claims("se_attn_ablations", scored.of_seeds(study.table(records))).set_index("claim")
     known = {"the paper's choice of blocks beats chance": 0.4}  # not with chunks of 32, which lack one
     known |= {"blocks chosen by chance beat none": 0.89}
-    assert found["ours"].to_dict() == pytest.approx(known)
+    assert result["ours"].to_dict() == pytest.approx(known)
     without = [study.record("attention", 1.0)]
     assert ordering.claims("se_attn_ablations", scored.of_seeds(study.table(without))).empty
     nothing = "None of what is published asks about these settings."
-    assert words.of_claims(found.iloc[:0].reset_index()) == [nothing]
+    assert words.of_claims(result.iloc[:0].reset_index()) == [nothing]

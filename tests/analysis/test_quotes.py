@@ -1,4 +1,4 @@
-"""Every number that a page quotes is the one that the records give; a wrong digit is found."""
+"""Every number that a page quotes is the one that the records give; a wrong digit is named."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ ROWS = pd.DataFrame(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_number_that_is_covered_is_right_and_no_new_one_is_left_out(page: str) -> None:
+def test_every_covered_number_is_right_and_no_new_one_is_uncovered(page: str) -> None:
     report = check(ROOT, page, PAGES[page])
     assert not report.wrong
     fractions = [number for _, number in open_numbers(ROOT, page, report) if "." in number]
@@ -48,11 +48,11 @@ def root(tmp_path: Path) -> Path:
 )
 def test_a_wrong_digit_is_named_with_the_right_one(root: Path, page: str, wrong: str) -> None:
     (root / "page.md").write_text(page)
-    found = check(root, "page.md", [BASED]).wrong
-    assert bool(found) == bool(wrong) and wrong in "".join(found)
+    errors = check(root, "page.md", [BASED]).wrong
+    assert bool(errors) == bool(wrong) and wrong in "".join(errors)
 
 
-def test_what_no_entry_covers_is_listed_with_its_line(root: Path) -> None:
+def test_uncovered_numbers_are_listed_with_their_lines(root: Path) -> None:
     page = "Based has 0.81 (0.80 to 0.82).\n\nTrained `0.5` on 2,048 rows, at 0.01; [5 of 6](7.md)."
     (root / "page.md").write_text(page)
     report = check(root, "page.md", [BASED])
@@ -104,7 +104,7 @@ def test_expressions(formula: str, expected: list[float]) -> None:
         ("[print(x) for x in accuracy]", "no column"),
     ],
 )
-def test_what_is_no_expression_is_refused_and_not_executed(formula: str, error: str) -> None:
+def test_an_invalid_expression_is_refused_and_not_executed(formula: str, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         list(values(formula, ROWS))
 

@@ -1,4 +1,4 @@
-"""Ranks over tasks, beside the example that Demsar's article works out."""
+"""Ranks over tasks, compared with the worked example of Demsar's article."""
 
 import numpy as np
 import pandas as pd
@@ -32,21 +32,21 @@ def test_ranks_are_those_of_the_article(published: pd.DataFrame) -> None:
     assert 9.28 < chi < 11 and 0.01 < p < 0.026
 
 
-def test_two_are_compared_as_in_the_article(published: pd.DataFrame) -> None:
+def test_pairs_are_compared_as_in_the_article(published: pd.DataFrame) -> None:
     """Its Section 3.1.3: the smaller sum of signed ranks is 12, beyond 21, so p is below .05."""
-    found = pairs(published).set_index(["a", "b"])
-    first = found.loc[("C4.5", "C4.5+m")]
+    result = pairs(published).set_index(["a", "b"])
+    first = result.loc[("C4.5", "C4.5+m")]
     assert 0.005 < first["p"] < 0.02 and first["difference"] < 0
-    assert (found["p_holm"] >= found["p"]).all() and len(found) == 6
+    assert (result["p_holm"] >= result["p"]).all() and len(result) == 6
 
 
 def test_tasks_that_rank_alike_correlate() -> None:
     rising = np.arange(8.0)
     scores = pd.DataFrame({"recall": rising, "copy": rising**2, "parity": -rising, "flat": 0 * rising})
-    found = between_tasks(scores).set_index(["a", "b"])
-    assert found.loc[("recall", "copy")].tolist() == pytest.approx([1, 1, 1])
-    assert found.loc[("recall", "parity"), "rho"] == -1
-    assert np.isnan(found.loc[("recall", "flat"), "rho"])
+    result = between_tasks(scores).set_index(["a", "b"])
+    assert result.loc[("recall", "copy")].tolist() == pytest.approx([1, 1, 1])
+    assert result.loc[("recall", "parity"), "rho"] == -1
+    assert np.isnan(result.loc[("recall", "flat"), "rho"])
 
 
 def test_a_correlation_of_few_mixers_is_uncertain() -> None:

@@ -1,4 +1,4 @@
-"""Accuracy against bits, its bound, the widths that are enough, claims, and the arithmetic of rounding."""
+"""python -m analysis.state_bits: accuracy against bits, its bound, enough bits, claims, rounding."""
 
 from itertools import product
 from pathlib import Path
@@ -59,12 +59,12 @@ def test_a_point_above_what_its_bits_can_hold_is_an_error(home: Path, tmp_path: 
     run(pareto.main, home, "--axis", "bits", "--out", tmp_path / "good")
     assert (tmp_path / "good" / "pareto_bits.png").stat().st_size > 10_000
     few = answered(tmp_path / "few", bits_of_a_scalar=0.005)  # 16 bits in int3
-    _, said = run(pareto.main, few, "--axis", "bits", "--out", tmp_path / "bad", code=3)
-    lines = said.splitlines()
+    _, errors = run(pareto.main, few, "--axis", "bits", "--out", tmp_path / "bad", code=3)
+    lines = errors.splitlines()
     assert len(lines) == 8 * 3 and "in 16 bits (int3 key nearest 1), above 0.2" in "\n".join(lines)
 
 
-def test_the_committed_picture_says_what_is_enough(home: Path) -> None:
+def test_the_picture_names_the_bits_that_are_enough(home: Path) -> None:
     drawn = gallery.draw("state_bits", gallery.Study(home), SCREEN)
     assert set(drawn.tables) == {"enough", "explained"} and len(drawn.rows) == len(FORMS)
     assert drawn.sentences[1:] == [
@@ -72,13 +72,13 @@ def test_the_committed_picture_says_what_is_enough(home: Path) -> None:
     ]
 
 
-def test_the_fewest_bits_that_are_near_need_all_wider_ones_to_be(home: Path) -> None:
+def test_enough_bits_are_those_whose_wider_forms_are_all_near_fp32(home: Path) -> None:
     """int3 is within .01 of fp32 and int4 is not: 8 bits are enough, 3 are luck."""
     (row,) = frontier.enough(answers(home)).to_dict("records")
     assert row["bits_per_scalar"] == 8.25 and row["exact"] == pytest.approx(0.9) and row["seeds"] == 8
 
 
-def test_predictions_are_compared_and_are_no_points(home: Path) -> None:
+def test_predictions_are_compared_but_are_not_points(home: Path) -> None:
     table = answers(home).assign(state_error=0.5)
     theory = table.loc[table["format"] == "int4"]
     theory = theory.assign(rounding="threshold", accuracy=0.84, state_error=0.4)
@@ -110,11 +110,11 @@ def test_claims_on_forms(home: Path, tmp_path: Path, run: Run) -> None:
         (["--where", "mixer == 'gla'"], "leaves no cell"),
     ],
 )
-def test_bad_words_are_one_line(home: Path, run: Run, words: list[str], message: str) -> None:
+def test_bad_options_are_one_line(home: Path, run: Run, words: list[str], message: str) -> None:
     run.refused(message, pareto.main, home, "--axis", "bits", *words)
 
 
-def test_the_noise_of_stochastic_rounding_is_predicted_and_feedback_is_best() -> None:
+def test_the_noise_of_stochastic_rounding_is_predicted_and_feedback_has_least() -> None:
     """Predict within 5 % at 8 bits, where nothing is large, without a free parameter."""
     table = arithmetic.table(formats=["int8"], scales=["key"], writes=300).set_index("rule")
     assert table["stochastic"].to_numpy() == pytest.approx(table["predicted"].to_numpy(), rel=0.05)
@@ -147,12 +147,12 @@ def test_the_loss_is_explained_by_the_factors_that_make_it() -> None:
         explained.explained(table.query("format != 'int4' or scale != 'key' or series != 'Based'"))
 
 
-def test_a_point_stands_beside_itself_with_its_state_rounded(tmp_path: Path) -> None:
-    """At 1,600 scalars 4 bits cost mixers that correct .2 and .1, sums .1 and .05; at 5,000 half of it."""
+def test_a_point_is_compared_with_itself_after_rounding_its_state(tmp_path: Path) -> None:
+    """4 bits cost mixers that correct .2 and .1, sums .1 and .05 at 1,600 scalars, half of it at 5,000."""
     lost = {"deltanet": 0.2, "comba": 0.1, "gla": 0.1, "based": 0.05}
     home = tmp_path / "r"
     for mixer, state in product(lost, (1600, 5000)):
-        [record] = study.seeds(mixer, [0.9], state=state, feature_dim=state, family="linear")
+        record = study.record(mixer, 0.9, state=state, feature_dim=state)
         study.write(home, [record | {"weights": WEIGHTS}])
         exact, cost = (0.9, lost[mixer]) if state == 1600 else (0.96, lost[mixer] / 2)
         rows = [
@@ -172,11 +172,11 @@ def test_a_point_stands_beside_itself_with_its_state_rounded(tmp_path: Path) -> 
     assert drawn.tables["tests"]["ahead"].tolist()[1] == 3
 
 
-def test_rounded_says_what_must_be_asked(tmp_path: Path) -> None:
-    [record] = study.seeds("based", [0.9])
+def test_rounded_names_the_evaluation_that_is_missing(tmp_path: Path) -> None:
+    record = study.record("based", 0.9)
     home = study.write(tmp_path / "r", [record | {"weights": WEIGHTS}])
     rows = {"format": ["fp32", "int8"], "scale": ["none", "tensor"], "accuracy": [0.9, 0.8]}
-    asked = pd.DataFrame(rows | {"slice": SLICE, "rounding": "nearest", "every": 1})
-    answer(home / str(record["run_id"]), "state_bits", asked)
+    unscaled = pd.DataFrame(rows | {"slice": SLICE, "rounding": "nearest", "every": 1})
+    answer(home / str(record["run_id"]), "state_bits", unscaled)
     with pytest.raises(ValueError, match=r"evaluation\.scales"):
         gallery.draw("rounded", gallery.Study(home), SCREEN)

@@ -1,4 +1,4 @@
-"""The command that prints and writes what the points say together, and accuracy by kind of answer."""
+"""python -m analysis.statistics: its tables, and accuracy by kind of answer."""
 
 from itertools import product
 from pathlib import Path
@@ -15,10 +15,12 @@ from tests.analysis.conftest import Run
 from zoo.results import store
 
 
-def two_mixers(folder: Path, seeds: int) -> Path:
-    """Records of two mixers."""
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Two seeds of two mixers."""
     two = [("attention", 64), ("based", 32)]
-    return fake.write(folder, of=[r for r in fake.records(seeds) if (r["mixer"], r["d_model"]) in two])
+    records = [record for record in fake.records(seeds=2) if (record["mixer"], record["d_model"]) in two]
+    return fake.write(tmp_path / "study", of=records)
 
 
 def test_every_table_of_one_load() -> None:
@@ -37,27 +39,26 @@ def test_every_table_of_one_load() -> None:
     assert {2.0**i for i in range(10, 14)} <= set(tables["equal_state"]["state"])
 
 
-def test_loads_are_judged_apart() -> None:
+def test_each_load_has_its_frontier() -> None:
     """Twice the accuracy at the other load: no frontier, and no mean, holds both."""
     records = [
         cell
         for n, (state, accuracy) in product((2, 4), ((10, 0.6), (20, 0.8)))
         for cell in study.seeds("m", [accuracy * 2 / n] * 2, state=state, d_state=state, slices=[(8 * n, n)])
     ]
-    found = __main__.statistics(study.table(records))["points"]
-    assert found["load"].nunique() == 2 and found["on_frontier"].all() and len(found) == 4
+    result = __main__.statistics(study.table(records))["points"]
+    assert result["load"].nunique() == 2 and result["on_frontier"].all() and len(result) == 4
 
 
-def test_distances_are_of_points_at_their_rate() -> None:
+def test_distances_are_counted_at_the_chosen_learning_rate() -> None:
     table = fake.table()
     one = table.loc[(table["mixer"] == "attention") & (table["seed"] == 0), "run_id"].unique()
     counted = pd.DataFrame(row for run_id in one for row in counts(run_id, (8, 10, 9)))
-    found = __main__.kinds(counted, table)["distances"]
-    assert found["series"].tolist() == ["Attention"] and found["answers"].item() == 10
+    result = __main__.kinds(counted, table)["distances"]
+    assert result["series"].tolist() == ["Attention"] and result["answers"].item() == 10
 
 
-def test_the_command_writes_what_it_prints(tmp_path: Path, run: Run) -> None:
-    home = two_mixers(tmp_path / "study", seeds=2)
+def test_the_command_writes_its_tables_the_same_each_time(home: Path, run: Run) -> None:
     printed, errors = run(__main__.main, home)
     assert "frontier_share" in printed and "Based" in printed and errors == ""
     points = pd.read_csv(home / "statistics" / "points.csv")
@@ -68,13 +69,12 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, run: Run) -> None:
 
 
 def test_an_impossible_cell_and_an_unreadable_one_are_reported(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = two_mixers(tmp_path / "study", seeds=1)
     (home / "attention-0000" / "result.json").write_text("{")
-    monkeypatch.setattr(__main__.bounds, "in_words", lambda found: [f"{len(found)} above what is possible"])
-    _, said = run(__main__.main, home, code=3)
-    assert "error: not read: " in said and "above what is possible" in said
+    monkeypatch.setattr(__main__.bounds, "in_words", lambda wrong: [f"{len(wrong)} above what is possible"])
+    _, errors = run(__main__.main, home, code=3)
+    assert "error: not read: " in errors and "above what is possible" in errors
     assert store.is_done(home / "attention-0000")
 
 
@@ -100,36 +100,38 @@ def test_counts_are_pooled_over_the_seeds_of_the_chosen_rate() -> None:
     table = pd.concat([cells(2), cells(1, lr=0.2)])
     counted = [*counts("p0.10", (8, 10, 9), (16, 4, 0)), *counts("p0.11", (8, 30, 15))]
     counted += counts("p0.20", (8, 100, 100)) + counts("p0.10", (8, 50, 50), split="valid")
-    found = by_group(pd.DataFrame(counted), "distance", table, CHOSEN).set_index("distance")
-    assert found["accuracy"].to_dict() == pytest.approx({8: 24 / 40, 16: 0.0})
-    assert found["answers"].to_dict() == {8: 40, 16: 4}
-    assert found.loc[8, ["low", "high"]].tolist() == pytest.approx([0.5, 0.9])
-    assert set(found["seeds"]) == {2} and set(found["diverged"]) == {0}
+    result = by_group(pd.DataFrame(counted), "distance", table, CHOSEN).set_index("distance")
+    assert result["accuracy"].to_dict() == pytest.approx({8: 24 / 40, 16: 0.0})
+    assert result["answers"].to_dict() == {8: 40, 16: 4}
+    assert result.loc[8, ["low", "high"]].tolist() == pytest.approx([0.5, 0.9])
+    assert set(result["seeds"]) == {2} and set(result["diverged"]) == {0}
 
 
 def test_a_diverged_seed_is_wrong_on_as_many_answers_as_the_others() -> None:
     counted = [*counts("p0.10", (8, 10, 10)), *counts("p0.11", (8, 20, 20))]
-    found = by_group(pd.DataFrame(counted), "distance", cells(3), CHOSEN).iloc[0]
-    assert found["accuracy"] == pytest.approx(30 / 45) and found["diverged"] == 1 and found["answers"] == 30
+    result = by_group(pd.DataFrame(counted), "distance", cells(3), CHOSEN).iloc[0]
+    assert (
+        result["accuracy"] == pytest.approx(30 / 45) and result["diverged"] == 1 and result["answers"] == 30
+    )
 
 
 def test_one_seed_leaves_no_interval_and_no_counts_no_rows() -> None:
-    found = by_group(pd.DataFrame(counts("p0.10", (8, 10, 3))), "distance", cells(1), CHOSEN)
-    assert found["accuracy"].item() == 0.3 and np.isnan(found["low"].item())
+    result = by_group(pd.DataFrame(counts("p0.10", (8, 10, 3))), "distance", cells(1), CHOSEN)
+    assert result["accuracy"].item() == 0.3 and np.isnan(result["low"].item())
     assert by_group(pd.DataFrame(counts("other", (8, 1, 1))), "distance", cells(1), CHOSEN).empty
 
 
-def test_words_are_told_apart_beside_distances() -> None:
+def test_groups_of_words_are_counted_apart_from_distances() -> None:
     words = [row | {"group": "kind"} for row in counts("p0.10", ("new", 8, 4), ("kept", 2, 2))]
     counted = pd.DataFrame([*counts("p0.10", (8, 10, 5)), *words])
-    found = by_group(counted, "kind", cells(1), CHOSEN)
-    assert found.set_index("kind")["accuracy"].to_dict() == {"new": 0.5, "kept": 1.0}
+    result = by_group(counted, "kind", cells(1), CHOSEN)
+    assert result.set_index("kind")["accuracy"].to_dict() == {"new": 0.5, "kept": 1.0}
     assert by_group(counted, "distance", cells(1), CHOSEN)["distance"].tolist() == [8]
 
 
 def test_macro_counts_every_kind_alike_and_micro_every_answer() -> None:
     counted = pd.DataFrame(counts("p0.10", (3, 8, 4), (7, 2, 2)))
-    found = by_group(counted, "distance", cells(1), CHOSEN).rename(columns={"distance": "value"})
-    row = means(found.assign(group="answer")).iloc[0]
+    result = by_group(counted, "distance", cells(1), CHOSEN).rename(columns={"distance": "value"})
+    row = means(result.assign(group="answer")).iloc[0]
     assert row["macro"] == pytest.approx((0.5 + 1.0) / 2) and row["micro"] == pytest.approx(6 / 10)
     assert (row["point"], row["slice"], row["values"], row["answers"]) == ("p", SLICE, 2, 10)

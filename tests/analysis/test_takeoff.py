@@ -16,17 +16,13 @@ DRUG = "6 6 6 7 10 13 16 22 23 6+ 9+ 10+ 11+ 17+ 19+ 20+ 25+ 32+ 32+ 34+ 35+"
 PLACEBO = "1 1 2 2 3 4 4 5 5 8 8 8 8 11 11 12 12 15 17 22 23"
 
 
-def remissions() -> pd.DataFrame:
-    return pd.DataFrame(
+def test_the_estimate_and_the_test_are_those_of_the_textbooks() -> None:
+    """Kaplan and Meier's estimate at the weeks of relapse, and a log-rank chi-square of 16.79."""
+    frame = pd.DataFrame(
         {"series": name, "step": int(weeks.rstrip("+")), "off": not weeks.endswith("+")}
         for name, line in (("6-MP", DRUG), ("placebo", PLACEBO))
         for weeks in line.split()
     )
-
-
-def test_the_estimate_and_the_test_are_those_of_the_textbooks() -> None:
-    """Kaplan and Meier's estimate at the weeks of relapse, and a log-rank chi-square of 16.79."""
-    frame = remissions()
     weeks, shares = share_off(frame.loc[frame["series"] == "6-MP"])
     at = dict(zip(weeks.tolist(), (1 - shares).round(3).tolist(), strict=True))
     assert {week: at[week] for week in (6, 7, 10, 13, 16, 22, 23)} == {
@@ -37,39 +33,35 @@ def test_the_estimate_and_the_test_are_those_of_the_textbooks() -> None:
     assert norm.isf(row["p"] / 2) ** 2 == pytest.approx(16.79, abs=0.01) and row["p_holm"] == row["p"]
 
 
-def metrics(accuracies: dict[str, list[tuple[int, str, float]]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"run_id": run, "step": step, "split": "valid", "slice": name, "metric": "accuracy", "value": value}
-        for run, rows in accuracies.items()
-        for step, name, value in rows
-    )
-
-
-def test_a_cell_takes_off_where_a_slice_is_half_way_from_chance() -> None:
+def test_a_cell_takes_off_when_a_slice_is_half_way_from_chance() -> None:
     """Chance is 1/4 and 1/8, so half way is .625 and .5625."""
     easy, hard = "seq_len=16,num_kv_pairs=4", "seq_len=32,num_kv_pairs=8"
-    rows = metrics({
+    accuracies = {
         "a": [(10, easy, 0.62), (10, hard, 0.5), (20, easy, 0.63), (20, hard, 0.1), (30, easy, 0.2)],
         "b": [(10, easy, 0.62), (10, hard, 0.56), (20, easy, 0.3), (20, hard, 0.3)],
         "c": [(10, easy, 0.1), (10, hard, 0.57)],
-    })  # fmt: skip
-    found = takeoffs(rows, pd.DataFrame({"slice": [easy, hard]})).set_index("run_id")
-    assert found["step"].to_dict() == {"a": 20, "b": 20, "c": 10}
-    assert found["off"].to_dict() == {"a": True, "b": False, "c": True}
+    }  # fmt: skip
+    rows = pd.DataFrame(
+        {"run_id": run, "step": step, "split": "valid", "slice": name, "metric": "accuracy", "value": value}
+        for run, curve in accuracies.items()
+        for step, name, value in curve
+    )
+    result = takeoffs(rows, pd.DataFrame({"slice": [easy, hard]})).set_index("run_id")
+    assert result["step"].to_dict() == {"a": 20, "b": 20, "c": 10}
+    assert result["off"].to_dict() == {"a": True, "b": False, "c": True}
 
 
-def test_nobody_takes_off_and_everybody_does() -> None:
+def test_the_share_is_0_or_1_where_none_or_all_take_off() -> None:
     rows = pd.DataFrame({"series": ["x"] * 3 + ["y"] * 3, "step": [5] * 6, "off": [False] * 3 + [True] * 3})
     assert share_off(rows.loc[rows["series"] == "x"])[1].tolist() == [0]
     assert share_off(rows.loc[rows["series"] == "y"])[1].tolist() == [1]
     assert compared(rows)["off_a"].tolist() == [0]
 
 
-def test_the_picture_says_how_many_have_taken_off(tmp_path: Path) -> None:
-    made = study.drawn(
-        "takeoff", tmp_path / "r", study.seeds("based", [0.9] * 3) + study.seeds("mamba", [0.9] * 3)
-    )
-    assert "of 3 cells have taken off." in made.sentences[1]
-    assert set(made.tables["log_rank"].columns) >= {"a", "b", "p", "p_holm", "off_a", "cells_b"}
-    ax = made.figure.axes[0]
-    assert all(np.max(np.asarray(line.get_ydata(), float)) <= 1.05 for line in ax.lines)
+def test_the_picture_counts_the_cells_that_have_taken_off(tmp_path: Path) -> None:
+    records = study.mixers({"based": [0.9] * 3, "mamba": [0.9] * 3})
+    picture = study.drawn("takeoff", tmp_path / "r", records)
+    assert "of 3 cells have taken off." in picture.sentences[1]
+    assert set(picture.tables["log_rank"].columns) >= {"a", "b", "p", "p_holm", "off_a", "cells_b"}
+    lines = picture.figure.axes[0].lines
+    assert all(np.max(np.asarray(line.get_ydata(), float)) <= 1.05 for line in lines)

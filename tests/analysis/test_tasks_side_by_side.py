@@ -7,7 +7,7 @@ import pytest
 
 from analysis.figures import extrapolation, heat_map, ruler
 from tests.analysis import study
-from tests.analysis.study import Asked
+from tests.analysis.study import FakeStudy
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS
 
 
@@ -19,12 +19,12 @@ def of_task(task: str, mixer: str, accuracy: float, **of: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("alike", [True, False], ids=["the_same_slices", "other_slices"])
-def test_each_of_several_tasks_has_its_columns(alike: bool) -> None:
-    asked = [("parity", "based", 0.5), ("majority", "based", 1.0), ("parity", "mamba", 0.75)]
-    cells = [of_task(*each) for each in asked]
+def test_each_task_has_its_columns(alike: bool) -> None:
+    scores = [("parity", "based", 0.5), ("majority", "based", 1.0), ("parity", "mamba", 0.75)]
+    cells = [of_task(*each) for each in scores]
     for entry in [] if alike else cells[0]["slices"] + cells[2]["slices"]:
         entry["slice"]["seq_len"] += 32  # 96 and 160: between and after those of the other task
-    ax = Asked(study.table(cells)).drawn(heat_map).figure.axes[0]
+    ax = FakeStudy(study.table(cells)).drawn(heat_map).figure.axes[0]
     numbers = [text.get_text() for text in ax.texts if text.get_text().isdigit()]
     heads = [text.get_text() for text in ax.texts if text.get_text().startswith("task")]
     assert [head.split() for head in heads] == [["task", "majority"], ["task", "parity"]]
@@ -40,7 +40,7 @@ def test_each_of_several_tasks_has_its_columns(alike: bool) -> None:
         ("group=Z2", "group=Z2"),
     ],
 )
-def test_what_a_load_is_called_without_its_slices(load: str, name: str) -> None:
+def test_a_load_is_named_without_its_slices(load: str, name: str) -> None:
     assert heat_map.TESTS.sub("", load) == name
 
 
@@ -55,7 +55,7 @@ def ruled(mixer: str, seed: int, score: dict[str, float]) -> dict[str, Any]:
 
 def test_ruler_is_reported_by_group_and_the_mean_of_eleven() -> None:
     cells = [ruled("based", seed, {"single_1": 0.9, "vt": 0.5 + 0.1 * seed}) for seed in (0, 1)]
-    rows = Asked(study.table(cells)).drawn(ruler).rows.set_index("group")
+    rows = FakeStudy(study.table(cells)).drawn(ruler).rows.set_index("group")
     assert list(rows.index) == list(GROUPS)
     assert rows["accuracy"].round(4).to_dict() == {
         "NIAH-S": 0.3, "NIAH-M": 0.0, "NIAH-M-QV": 0.0, "VT": 0.55, "CF-WE": 0.0,
@@ -66,7 +66,7 @@ def test_ruler_is_reported_by_group_and_the_mean_of_eleven() -> None:
 
 
 def answers(run_id: str, held: int) -> list[dict[str, Any]]:
-    """Right on up to `held` tokens, and on up to 8 pairs; trained on 4 and 2 pairs at 64 tokens."""
+    """Return answers that are right up to `held` tokens and up to 8 pairs; 64 tokens were trained."""
     about = {"run_id": run_id, "refused": "", "rows": 10, "chance": 0.1}
     longer = [
         {"varied": "seq_len", "seq_len": 64 * 2**i, "num_kv_pairs": n, "accuracy": float(64 * 2**i <= held)}
@@ -82,20 +82,17 @@ def answers(run_id: str, held: int) -> list[dict[str, Any]]:
     return [about | row for row in longer + more]
 
 
-def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> None:
+def test_longer_rows_and_more_pairs_have_panels_with_the_reach_of_each_seed() -> None:
     cells = [cell | {"load_axis": "num_kv_pairs"} for cell in study.seeds("based", (0.5, 0.5))]
-    found = [
-        row for cell, held in zip(cells, (64, 256), strict=True) for row in answers(cell["run_id"], held)
-    ]
-    picture = Asked(study.table(cells), pd.DataFrame(found), "extrapolation").drawn(extrapolation)
-    rows = picture.rows.set_index(["varied", "times"])["accuracy"].to_dict()
-    assert rows == {
+    rows = [row for cell, held in zip(cells, (64, 256), strict=True) for row in answers(cell["run_id"], held)]
+    picture = FakeStudy(study.table(cells), pd.DataFrame(rows), "extrapolation").drawn(extrapolation)
+    assert picture.rows.set_index(["varied", "times"])["accuracy"].to_dict() == {
         ("seq_len", 1): 1.0, ("seq_len", 2): 0.5, ("seq_len", 4): 0.5, ("seq_len", 8): 0.0,
         ("num_kv_pairs", 1): 1.0, ("num_kv_pairs", 2): 1.0, ("num_kv_pairs", 4): 0.0,
     }  # fmt: skip
     reach = picture.tables["reach"].set_index("varied")["holds_90"].to_dict()
     assert reach == {"seq_len": "64 256", "num_kv_pairs": "8 8"}
-    (said, *_) = picture.sentences
-    assert "(64 tokens; the load stays)" in said and "(4; the length stays)" in said
+    sentence = picture.sentences[0]
+    assert "(64 tokens; the load stays)" in sentence and "(4; the length stays)" in sentence
     titles = {ax.get_title() for ax in picture.figure.axes}
     assert titles >= {"Based, longer rows", "Based, more key-value pairs"}

@@ -1,4 +1,4 @@
-"""What few seeds say and how sure it is; the frontier, how often points are on it, and the area below it."""
+"""Intervals of few seeds; the frontier, how often points are on it, and the area below it."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def test_the_interval_of_many_seeds_is_that_of_their_mean() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "covered"), [(3, 0.75), (10, 0.90)])
-def test_few_seeds_cover_less_than_the_name_says(seeds: int, covered: float) -> None:
+def test_intervals_of_few_seeds_cover_less_than_their_nominal_share(seeds: int, covered: float) -> None:
     """The shares that `interval` states, for normal scores."""
     drawn = np.random.default_rng(0).normal(size=(200, seeds))
     holds = [low <= 0 <= high for low, high, _ in map(interval, drawn)]
@@ -41,7 +41,7 @@ def test_wilson_against_the_published_formula(successes: int, trials: int, low: 
     assert wilson(successes, trials) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_a_seed_solves_from_the_threshold_on() -> None:
+def test_a_seed_at_the_threshold_has_solved_the_task() -> None:
     share, low, high = solved(np.array([0.99, 0.9899, 1.0, 0.0]))
     assert share == 0.5 and low < 0.5 < high
     assert solved(np.array([0.5, 0.4]), threshold=0.5)[0] == 0.5
@@ -65,7 +65,7 @@ def points(*pairs: tuple[float, float], **columns: object) -> pd.DataFrame:
         ([], []),
     ],
 )
-def test_keeps_what_nothing_beats(pairs: list[tuple[float, float]], on: list[bool]) -> None:
+def test_the_frontier_keeps_undominated_points(pairs: list[tuple[float, float]], on: list[bool]) -> None:
     frame = points(*pairs).set_axis([7, 3, 5][: len(pairs)])
     assert frontier(frame).to_dict() == dict(zip(frame.index, on, strict=True))
 
@@ -77,7 +77,7 @@ def test_keeps_what_nothing_beats(pairs: list[tuple[float, float]], on: list[boo
         {"state_resident": [np.nan, 7.0]},  # it lacks this count of state
     ],
 )
-def test_what_takes_no_part_neither_stands_on_it_nor_beats_others(apart: dict[str, object]) -> None:
+def test_excluded_points_are_not_on_the_frontier_and_dominate_none(apart: dict[str, object]) -> None:
     assert frontier(points((1, 0.9), (2, 0.5), **apart)).tolist() == [False, True]
 
 
@@ -85,33 +85,33 @@ SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.
 
 
 def share(rows: handmade.Rows) -> list[float]:
-    return on_frontier(handmade.points(rows), handmade.scores(rows)).tolist()
+    return on_frontier(*handmade.both(rows)).tolist()
 
 
-def test_a_point_is_on_the_frontier_as_often_as_its_draws_are() -> None:
+def test_the_share_on_the_frontier_is_that_of_its_draws() -> None:
     """Always or never where no seed moves it.
 
     The second of two has seeds 0 and 1, the first 0.4 twice: it is above in 3 draws of 4 (means .5 and 1)."""
     assert share(SURE) == [1, 1, 0]
-    found = share([("a", 1.0, [0.4, 0.4]), ("b", 2.0, [0.0, 1.0])])
-    assert found[0] == 1 and found[1] == pytest.approx(0.75, abs=0.03)
+    result = share([("a", 1.0, [0.4, 0.4]), ("b", 2.0, [0.0, 1.0])])
+    assert result[0] == 1 and result[1] == pytest.approx(0.75, abs=0.03)
 
 
-def test_the_seeds_of_two_points_are_drawn_apart() -> None:
+def test_the_seeds_of_two_points_are_drawn_independently() -> None:
     """Equal states: the higher stays.  Means 0, 1/2, 1/2, 1: one is higher or level in 11 of 16."""
-    found = share([("a", 1.0, [0.0, 1.0]), ("b", 1.0, [0.0, 1.0])])
-    assert found == pytest.approx([11 / 16, 11 / 16], abs=0.04)
+    result = share([("a", 1.0, [0.0, 1.0]), ("b", 1.0, [0.0, 1.0])])
+    assert result == pytest.approx([11 / 16, 11 / 16], abs=0.04)
 
 
-def test_single_seeds_say_nothing_and_outsiders_take_no_part() -> None:
+def test_single_seeds_and_excluded_points_have_no_share() -> None:
     single = [("a", 1.0, [0.4]), ("b", 2.0, [0.9])]
     assert np.isnan(share(single)).all()
     points = handmade.points(SURE).assign(causal=[True, False, True])
-    found = on_frontier(points, handmade.scores(SURE))
-    assert np.isnan(found[1]) and found[2] == 1
+    result = on_frontier(points, handmade.scores(SURE))
+    assert np.isnan(result[1]) and result[2] == 1
 
 
-def test_many_rows_are_judged_as_each_alone() -> None:
+def test_many_rows_at_once_equal_each_row_alone() -> None:
     rng = np.random.default_rng(0)
     xs, ys = rng.integers(1, 5, 8).astype(float), rng.integers(0, 4, (50, 8)) / 4
     each = [non_dominated(xs, row) for row in ys]
@@ -123,22 +123,22 @@ def test_many_rows_are_judged_as_each_alone() -> None:
     assert (non_dominated(xs, ys) == np.stack(each)).all() and (np.stack(each) == np.array(slow)).all()
 
 
-def test_what_stands_in_one_row_is_drawn_together() -> None:
+def test_scores_in_one_row_are_drawn_together() -> None:
     drawn = resampled(np.array([[0.0, 1.0], [1.0, 0.0]]), np.random.default_rng(0), 100)
     assert drawn.sum(axis=1) == pytest.approx(1.0) and len(np.unique(drawn[:, 0])) == 3
 
 
-def test_percentiles_leave_out_what_has_no_value() -> None:
+def test_percentiles_ignore_nan() -> None:
     assert percentiles(np.array([np.nan, 1.0, 1.0])) == (1.0, 1.0)
     assert np.isnan(percentiles(np.array([np.nan]))).all()
 
 
 def test_area_under_steps() -> None:
     """0 from 1/2 to 1, 0.1 from 1 to 2, 0.5 from 2 to 8; what lies below the frontier adds nothing."""
-    found = area(handmade.points(SURE), handmade.scores(SURE), low=0.5, high=8).iloc[0]
-    assert found["area"] == pytest.approx(0.1 + 2 * 0.5)
-    assert found["mean_accuracy"] == pytest.approx(1.1 / 4)
-    assert (found["area_low"], found["area_high"]) == pytest.approx((1.1, 1.1))
+    result = area(*handmade.both(SURE), low=0.5, high=8).iloc[0]
+    assert result["area"] == pytest.approx(0.1 + 2 * 0.5)
+    assert result["mean_accuracy"] == pytest.approx(1.1 / 4)
+    assert (result["area_low"], result["area_high"]) == pytest.approx((1.1, 1.1))
 
 
 def test_area_between_narrower_limits() -> None:
@@ -151,8 +151,8 @@ def test_area_between_narrower_limits() -> None:
 
 def test_area_of_each_series_and_its_interval() -> None:
     rows = [("a", 1.0, [0.0, 1.0]), ("b", 2.0, [0.5, 0.5])]
-    found = area(handmade.points(rows), handmade.scores(rows), low=1, high=4, by="series").set_index("series")
-    assert found["area"].to_dict() == pytest.approx({"a": 1.0, "b": 0.5})
-    assert found.loc["a", ["area_low", "area_high"]].tolist() == pytest.approx([0.0, 2.0])
+    result = area(*handmade.both(rows), low=1, high=4, by="series").set_index("series")
+    assert result["area"].to_dict() == pytest.approx({"a": 1.0, "b": 0.5})
+    assert result.loc["a", ["area_low", "area_high"]].tolist() == pytest.approx([0.0, 2.0])
     with pytest.raises(ValueError, match=r"low \(=4\) must be positive and below high \(=4\)"):
-        area(handmade.points(rows), handmade.scores(rows), low=4, high=4)
+        area(*handmade.both(rows), low=4, high=4)

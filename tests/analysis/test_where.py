@@ -40,19 +40,19 @@ TABLE = pd.DataFrame(
         ("d_model > -1e0", [0, 1, 2, 3]),
         ("mixer.window == 8", [1]),
         ("`mixer.window` >= 8", [1, 3]),  # an empty field fulfils no comparison
-        ("mixer.window != 8", [0, 2, 3]),  # but this one
+        ("mixer.window != 8", [0, 2, 3]),  # except !=
         ("not mixer.window == 8", [0, 2, 3]),
         ("mixer.gate == 'none'", [0, 3]),
         ("d_model > mixer.window", [1, 3]),
         ("`mixer.a-b` >= 3", [2, 3]),
     ],
 )
-def test_the_rows_for_which_it_holds(condition: str, rows: list[int]) -> None:
+def test_a_condition_selects_the_rows_for_which_it_holds(condition: str, rows: list[int]) -> None:
     assert where(TABLE, condition).index.tolist() == rows
 
 
 @pytest.mark.parametrize(
-    ("condition", "says"),
+    ("condition", "message"),
     [
         ("mixr == 'based'", "no column 'mixr': the nearest is 'mixer'"),
         ("mixer == based", "no column 'based'.* a word stands in quotes"),
@@ -79,8 +79,8 @@ def test_the_rows_for_which_it_holds(condition: str, rows: list[int]) -> None:
         ("`` == 1", "no column ''"),
     ],
 )
-def test_what_is_no_condition_is_one_line(condition: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says) as caught:
+def test_an_invalid_condition_is_one_line(condition: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         where(TABLE, condition)
     assert "\n" not in str(caught.value)
 

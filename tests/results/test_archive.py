@@ -1,4 +1,4 @@
-"""An archive reads like the folder it was made of; one that unpacks to far more than records is not read."""
+"""An archive reads like its folder; one that unpacks to far more than records is not read."""
 
 import struct
 import tracemalloc
@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_reads_like_the_folder(home: Path, run: Run) -> None:
+def test_an_archive_reads_like_its_folder(home: Path, run: Run) -> None:
     packed = home.with_suffix(".zip")
     assert run.done(archive.main, home) == f"2 cells: {packed}\n"
     for load in (table.load, table.load_metrics, table.load_groups):
@@ -34,7 +34,7 @@ def test_it_reads_like_the_folder(home: Path, run: Run) -> None:
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
 
-def test_a_file_that_is_lost_or_a_link_is_named_and_its_record_stays(home: Path, run: Run) -> None:
+def test_a_missing_or_linked_file_is_named_and_its_record_stays(home: Path, run: Run) -> None:
     next(home.glob("*/env.json")).unlink()
     outside = home.parent / "secret"
     outside.write_text("x")
@@ -57,7 +57,7 @@ def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         ("none", "does not exist: give the one that zoo.run wrote to"),
         ("sweep --out a.tar", "must end in .zip"),
@@ -66,14 +66,14 @@ def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
         ("/", "give one with --out NAME.zip"),
     ],
 )
-def test_a_mistake_is_one_line(home: Path, cwd: Path, refused: Refused, words: str, says: str) -> None:
+def test_a_mistake_is_one_line(home: Path, cwd: Path, refused: Refused, words: str, message: str) -> None:
     (home / "x.txt").touch()
     (cwd / "loop").symlink_to("loop")
-    assert says in refused(archive.main, *words.split())
+    assert message in refused(archive.main, *words.split())
     assert not list(cwd.glob("*.zip"))
 
 
-def test_an_interrupted_one_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_archive_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> bytes:
         raise KeyboardInterrupt
 
@@ -83,7 +83,7 @@ def test_an_interrupted_one_leaves_nothing(home: Path, monkeypatch: pytest.Monke
     assert [path.name for path in home.parent.iterdir()] == [home.name]
 
 
-def test_an_entry_that_claims_less_than_it_holds_stays_packed(tmp_path: Path):
+def test_an_entry_larger_than_its_header_says_is_not_unpacked(tmp_path: Path):
     path = tmp_path / "claims.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("a-1/result.json", b"0" * 2**26)
@@ -100,7 +100,7 @@ def test_an_entry_that_claims_less_than_it_holds_stays_packed(tmp_path: Path):
         tracemalloc.stop()
 
 
-def test_an_archive_that_inflates_more_than_records_do_is_not_read(tmp_path: Path):
+def test_an_archive_that_inflates_far_more_than_records_is_not_read(tmp_path: Path):
     path = tmp_path / "inflated.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for i in range(90):

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -36,71 +38,71 @@ def place(folder: Path, holder: Holder, silent: float = 0.0) -> Path:
     return path
 
 
-def holding(folder: Path, beat: float = lease.BEAT) -> subprocess.Popen[str]:
-    """A process that holds the folder."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder), str(beat)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    )
-    assert process.stdout and process.stdout.readline() == "held\n"
-    return process
+@contextmanager
+def holding(folder: Path, beat: float = lease.BEAT) -> Iterator[subprocess.Popen[str]]:
+    """Hold the folder in another process, which is killed at the end."""
+    words, pipe = [sys.executable, "-c", HOLD, str(folder), str(beat)], subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=ENVIRONMENT) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
 
 
-def test_it_is_taken_kept_and_given_back(tmp_path: Path):
+def assert_busy(folder: Path, message: str = "is being worked on by") -> None:
+    with pytest.raises(Busy, match=message), lease.held(folder):
+        pass
+
+
+def assert_mine(folder: Path) -> None:
+    with lease.held(folder):
+        holder = lease.holder(folder)
+        assert holder and holder.pid == os.getpid()
+
+
+def test_a_claim_is_taken_and_given_back(tmp_path: Path):
     assert lease.holder(tmp_path) is None
-    with lease.held(tmp_path):
-        found = lease.holder(tmp_path)
-        assert found and found.pid == os.getpid()
+    assert_mine(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_process_has_it_until_it_dies_however_it_dies(tmp_path: Path):
-    process = holding(tmp_path)
-    with pytest.raises(Busy, match=f"is being worked on by process {process.pid} of "), lease.held(tmp_path):
-        pass
-    process.kill()
-    process.communicate()
+def test_a_killed_holder_is_gone_and_its_folder_can_be_claimed(tmp_path: Path):
+    with holding(tmp_path) as process:
+        assert_busy(tmp_path, f"is being worked on by process {process.pid} of ")
     assert lease.holder(tmp_path) is None
     gone = lease.left_behind(tmp_path)
     assert gone and gone.pid == process.pid
-    with lease.held(tmp_path):
-        pass
+    assert_mine(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pid_that_came_again_is_not_the_holder(tmp_path: Path):
+def test_a_reused_pid_is_not_the_holder(tmp_path: Path):
     with lease.held(tmp_path):
         mine = lease.holder(tmp_path)
         assert mine and mine.started
-        (tmp_path / NAME).rename(tmp_path / "kept")
+        (tmp_path / NAME).rename(tmp_path / "original")
         place(tmp_path, replace(mine, token="t", started=mine.started - 1))
         assert lease.holder(tmp_path) is None
-        (tmp_path / "kept").rename(tmp_path / NAME)
+        (tmp_path / "original").rename(tmp_path / NAME)
 
 
-def test_one_on_another_machine_counts_until_it_is_silent(tmp_path: Path):
+def test_a_holder_on_another_machine_counts_until_it_is_silent(tmp_path: Path):
     place(tmp_path, OTHER, silent=EXPIRES - 20)
-    with pytest.raises(Busy, match="process 1 of elsewhere"), lease.held(tmp_path):
-        pass
+    assert_busy(tmp_path, "process 1 of elsewhere")
     place(tmp_path, OTHER, silent=EXPIRES + 20)
     assert lease.holder(tmp_path) is None
-    with lease.held(tmp_path):
-        found = lease.holder(tmp_path)
-        assert found and found.pid == os.getpid()
+    assert_mine(tmp_path)
 
 
-def test_one_dated_in_the_future_is_silent_from_when_it_is_first_seen(tmp_path: Path):
-    """As after a clock that was wrong until the machine had been up for a while."""
+def test_a_claim_dated_in_the_future_ages_from_when_it_is_first_read(tmp_path: Path):
+    """A machine may write such a date before its clock is set."""
     path = place(tmp_path, OTHER, silent=-3600)
     before = time.time()
     assert lease.holder(tmp_path) == OTHER
     assert before - 1 <= path.stat().st_mtime <= time.time() + 1
     place(tmp_path, OTHER, silent=-3600)
-    with pytest.raises(Busy), lease.held(tmp_path):
-        pass
+    assert_busy(tmp_path)
     assert path.stat().st_mtime <= time.time() + 1
     assert [file.name for file in tmp_path.iterdir()] == [NAME]
 
@@ -114,7 +116,7 @@ def test_a_clock_that_is_behind_leaves_the_claims_of_others_alone(
     assert lease.holder(tmp_path) == OTHER and path.stat().st_mtime == dated
 
 
-def test_this_very_job_before_its_requeue_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_requeued_job_is_not_its_own_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     place(tmp_path, replace(OTHER, job="7"))
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     assert lease.holder(tmp_path) == replace(OTHER, job="7")
@@ -126,14 +128,12 @@ def test_this_very_job_before_its_requeue_is_gone(tmp_path: Path, monkeypatch: p
 def test_an_unreadable_claim_counts_until_it_is_silent(tmp_path: Path, text: str):
     path = place(tmp_path, OTHER)
     path.write_text(text)
-    with pytest.raises(Busy), lease.held(tmp_path):
-        pass
+    assert_busy(tmp_path)
     os.utime(path, (1, 1))
-    with lease.held(tmp_path):
-        pass
+    assert_mine(tmp_path)
 
 
-def test_it_stays_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_claim_stays_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(lease, "BEAT", 0.01)
     with lease.held(tmp_path):
         os.utime(tmp_path / NAME, (1, 1))
@@ -143,17 +143,17 @@ def test_it_stays_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert (tmp_path / NAME).stat().st_mtime > 2
 
 
-def test_one_that_was_taken_over_ends_at_once(tmp_path: Path):
-    victim = holding(tmp_path, beat=0.05)
-    place(tmp_path, OTHER)
-    _, err = victim.communicate(timeout=20)
+def test_a_holder_that_was_taken_over_ends_at_once(tmp_path: Path):
+    with holding(tmp_path, beat=0.05) as victim:
+        place(tmp_path, OTHER)
+        _, err = victim.communicate(timeout=20)
     assert victim.returncode == lease.BUSY
     assert "taken over by process 1 of elsewhere" in err
     assert lease.holder(tmp_path) == OTHER
 
 
 @pytest.mark.parametrize("stale", [False, True], ids=["free", "dead"])
-def test_of_many_at_once_one_has_it(tmp_path: Path, stale: bool):
+def test_one_of_many_processes_at_once_has_the_claim(tmp_path: Path, stale: bool):
     """Each holder makes a file that must not exist yet."""
     folder, log = tmp_path / "cell", tmp_path / "log"
     folder.mkdir()
@@ -185,11 +185,8 @@ def _contend(folder: Path, log: Path, start, stale: bool) -> None:
             continue
 
 
-def test_a_suspended_holder_on_this_machine_keeps_it(tmp_path: Path):
-    process = holding(tmp_path)
-    process.send_signal(signal.SIGSTOP)
-    os.utime(tmp_path / NAME, (1, 1))
-    with pytest.raises(Busy), lease.held(tmp_path):
-        pass
-    process.kill()
-    process.communicate()
+def test_a_suspended_holder_on_this_machine_keeps_its_claim(tmp_path: Path):
+    with holding(tmp_path) as process:
+        process.send_signal(signal.SIGSTOP)
+        os.utime(tmp_path / NAME, (1, 1))
+        assert_busy(tmp_path)

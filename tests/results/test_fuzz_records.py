@@ -1,4 +1,4 @@
-"""Damaged records and archives before the commands that read any: each ends in words.
+"""Commands that read results meet damaged records and archives, and end in order.
 
 A command passes when it ends by itself, in few lines, with no traceback and nothing that a terminal would
 obey; nothing is executed, written elsewhere or handed on; a record that cannot be used is named, and the
@@ -47,7 +47,7 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
 }
 CHEAP = ("zoo.status", "zoo.results.collect", "zoo.results.archive")
 OF_FOLDERS = ("zoo.status", "zoo.plan")  # an archive is nothing to them
-DEAR = {"zoo.plan": 2, "analysis.pareto": 2, "analysis.statistics.__main__": 3, "analysis.report.__main__": 5}
+SLOW = {"zoo.plan": 2, "analysis.pareto": 2, "analysis.statistics.__main__": 3, "analysis.report.__main__": 5}
 
 # damages: by name, what each does to a results folder or its archive, and whether the record is then of
 # no use, so that every command has to name it --------------------------------------------------------------
@@ -130,7 +130,7 @@ def edited(home: Path, path: tuple[str | int, ...], change: Callable[[Any, Any],
 
 
 def of_fields() -> Iterator[tuple[str, Damage]]:
-    """Every field of the schema, missing or with each of VALUES; and keys of what is free."""
+    """Yield damages of every field of the schema, and of keys of what is free: missing, or each of VALUES."""
     paths = [
         ((*outer, key), key in of.__required_keys__)
         for outer, of in (((), Record), (("slices", 0), Slice), (("groups", 0), Kind))
@@ -151,7 +151,7 @@ def of_fields() -> Iterator[tuple[str, Damage]]:
 
 
 def put(home: Path, file: str, place: Callable[[Path], object], unfinished: bool) -> None:
-    """Put something in a file's place.  unfinished: the cell has not ended."""
+    """Replace a file of the victim.  unfinished: the cell has not ended."""
     path = victim(home) / file
     path.unlink(missing_ok=True)
     place(path)
@@ -199,7 +199,7 @@ def of_archives() -> Iterator[tuple[str, Damage]]:
 
 
 def cut(path: Path, share: float, flipped: bool = False) -> None:
-    """At this share of the archive.  flipped: it goes on there, after one byte that is wrong."""
+    """Cut the archive at this share of it.  flipped: it goes on there, after one byte that is wrong."""
     content = path.read_bytes()
     place = int(share * len(content))
     rest = bytes([content[place] ^ 0x10]) + content[place + 1 :] if flipped else b""
@@ -207,7 +207,7 @@ def cut(path: Path, share: float, flipped: bool = False) -> None:
 
 
 def named(path: Path, name: str) -> None:
-    """A whole record under such a name."""
+    """Add a whole record under this name."""
     with zipfile.ZipFile(path, "a") as file:
         first = next(each for each in file.namelist() if each.endswith("/result.json"))
         info = zipfile.ZipInfo("x")
@@ -216,7 +216,7 @@ def named(path: Path, name: str) -> None:
 
 
 def swollen(path: Path, claims: int | None) -> None:
-    """A result.json of zeros, as large as SWELLS; claims: the size that its entry states instead."""
+    """Add a result.json of zeros, as large as SWELLS.  claims: the size that its entry states instead."""
     whole = zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=9)
     with whole as file, file.open("swollen/result.json", "w") as member:
         for _ in range(SWELLS // 2**20):
@@ -255,7 +255,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wrong(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[[str, str], str]:
-    """Say what a command does wrong with a damage; "": nothing."""
+    """Return a function that names the fault of a command before a damage; "": none."""
 
     def trial(name: str, command: str) -> str:
         place = tmp_path / str(len(list(tmp_path.iterdir())))
@@ -270,19 +270,19 @@ def wrong(
         damage(home)
         monkeypatch.chdir(place / "here")
         before = listed(place)
-        code = ended(command, COMMANDS[command](home, place / "out"))
+        code = exit_code(command, COMMANDS[command](home, place / "out"))
         out, err = capfd.readouterr()
-        found = judged(code, out, err, cell if refused else "")
+        fault = fault_of(code, out, err, cell if refused else "")
         if listed(place) != before:
-            found = found or "wrote outside its own place"
+            fault = fault or "wrote outside its own place"
         if any(SECRET.encode() in path.read_bytes() for path in (place / "out").rglob("*") if path.is_file()):
-            found = found or "handed a file on that lies elsewhere"
-        return found and f"{command}, {name}: {found}\n{out[-1500:]}\n{err[-3000:]}"
+            fault = fault or "handed a file on that lies elsewhere"
+        return fault and f"{command}, {name}: {fault}\n{out[-1500:]}\n{err[-3000:]}"
 
     return trial
 
 
-def ended(command: str, words: list[str]) -> int | str:
+def exit_code(command: str, words: list[str]) -> int | str:
     """Return the exit code of a command, or the type of what it raised."""
     main = importlib.import_module(command).main
     try:
@@ -296,14 +296,14 @@ def ended(command: str, words: list[str]) -> int | str:
 
 
 def listed(place: Path) -> dict[str, Any]:
-    """Every file but those below out, with its size and time."""
+    """Return every file but those below out, with its size and time."""
     paths = [path for path in place.rglob("*") if not path.is_relative_to(place / "out")]
     stats = {str(path): os.lstat(path) for path in paths}
     return {path: (one.st_size, one.st_mtime_ns * os.path.isfile(path)) for path, one in stats.items()}
 
 
-def judged(code: int | str, out: str, err: str, named: str) -> str:
-    """Say what was wrong.  named: the cell whose record cannot be used."""
+def fault_of(code: int | str, out: str, err: str, named: str) -> str:
+    """Return what was wrong; "": nothing.  named: the cell whose record cannot be used."""
     lines = err.splitlines()
     if isinstance(code, str):
         return f"raised {code}"
@@ -318,7 +318,7 @@ def judged(code: int | str, out: str, err: str, named: str) -> str:
     return f"one record stops it: exit code {code}" if named and code not in (0, 3) else ""
 
 
-ONCE = {  # what went wrong once -> the command that did
+MENDED = {  # a damage that a command once failed on -> that command
     "claim.json:a_pipe:unfinished": "zoo.status",  # waited for ever
     "claim.json:a_broken_link:unfinished": "zoo.status",
     "claim.json:escapes:unfinished": "zoo.status",
@@ -337,23 +337,23 @@ ONCE = {  # what went wrong once -> the command that did
 }
 
 
-@pytest.mark.parametrize(("name", "command"), ONCE.items())
-def test_what_went_wrong_once(name: str, command: str, wrong: Callable[[str, str], str]) -> None:
+@pytest.mark.parametrize(("name", "command"), MENDED.items())
+def test_a_mended_fault_does_not_return(name: str, command: str, wrong: Callable[[str, str], str]) -> None:
     assert not wrong(name, command)
 
 
-def taken(command: str) -> list[str]:
+def damages(command: str) -> list[str]:
     return sorted(name for name in ALL if command not in OF_FOLDERS or not name.startswith("zip:"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_some_damages_before_every_command(command: str, wrong: Callable[[str, str], str]) -> None:
-    drawn = random.Random(command).sample(taken(command), 40 if command in CHEAP else DEAR.get(command, 6))
-    assert not [found for name in drawn if (found := wrong(name, command))]
+    drawn = random.Random(command).sample(damages(command), 40 if command in CHEAP else SLOW.get(command, 6))
+    assert not [fault for name in drawn if (fault := wrong(name, command))]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_all_damages(command: str, wrong: Callable[[str, str], str]) -> None:
-    assert not [found for name in taken(command) if (found := wrong(name, command))]
+    assert not [fault for name in damages(command) if (fault := wrong(name, command))]

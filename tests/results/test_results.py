@@ -1,4 +1,4 @@
-"""The record on disk: what load() gives back, and what it says of a folder it cannot read."""
+"""The record on disk: what load() returns, and its message for a folder that it cannot read."""
 
 import json
 import math
@@ -31,16 +31,16 @@ SCORE = {"accuracy": 0.5, "row_accuracy": 0.4, "exact_rows": 0.3, "loss": 0.2, "
 
 def outcome(status: Any = "ok") -> Outcome:
     diverged, made = status == "diverged", fake.records(seeds=1)[0]
-    found: dict[str, Any] = {key: made[key] for key in Outcome.__required_keys__}
-    found |= {"status": status, "diverged_step": 7 if diverged else None}
-    found |= {"state_paper": None, "state_resident": 30, "total_steps": 9, "operations": 1e6}
-    found["slices"] = [
+    result: dict[str, Any] = {key: made[key] for key in Outcome.__required_keys__}
+    result |= {"status": status, "diverged_step": 7 if diverged else None}
+    result |= {"state_paper": None, "state_resident": 30, "total_steps": 9, "operations": 1e6}
+    result["slices"] = [
         {"split": split, "slice": segment.slice, "coverage": 0.25} | (UNSCORED if diverged else SCORE)
         for split in ("valid", "test")
         for segment in SLICES
     ]
-    assert mistake(found, Outcome) is None
-    return cast(Outcome, found)
+    assert mistake(result, Outcome) is None
+    return cast(Outcome, result)
 
 
 def write(folder: Path, *overrides: str, status: str = "ok") -> Path:
@@ -59,7 +59,7 @@ def three(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_load_is_tidy(three: Path):
+def test_load_returns_a_row_for_each_run_split_and_slice(three: Path):
     frame = table.load(three)
     assert len(frame) == 3 * 2 * len(NAMES)
     assert not frame.duplicated(["run_id", "split", "slice"]).any()
@@ -84,24 +84,24 @@ def test_a_diverged_cell_stays_in_the_data_at_the_same_point(three: Path):
     assert math.isnan(attention[attention.status == "ok"].diverged_step.iloc[0])
 
 
-def test_the_columns_are_those_of_the_schema_and_the_document_says_what_each_means(three: Path):
+def test_the_columns_are_those_of_the_schema_and_are_documented(three: Path):
     frame = table.load(three)
     assert list(frame.columns[: len(KEYS) + 2]) == [*KEYS, "split", "slice"]
     plain = [column for column in frame if "." not in column and column not in ("seq_len", "num_kv_pairs")]
     assert [column for column in plain if f"| `{column}` |" not in documented()] == []
     assert not [line for line in documented().splitlines() if line.endswith("|  |")]
-    said = (ROOT / "docs" / "numbers.md").read_text()
-    assert documented() in said, f"docs/numbers.md must hold this table:\n{documented()}"
+    page = (ROOT / "docs" / "numbers.md").read_text()
+    assert documented() in page, f"docs/numbers.md must hold this table:\n{documented()}"
 
 
-def test_curves(three: Path):
+def test_curves_are_loaded_as_rows(three: Path):
     curves = table.load_metrics(three)
     assert list(curves.columns) == ["run_id", "mixer", "step", "split", "slice", "metric", "value"]
     assert len(curves) == 3
 
 
 @pytest.mark.parametrize(
-    ("content", "says", "fix"),
+    ("content", "error", "fix"),
     [
         (b'{"schema": 3, "run_id": "attention-', "is not complete JSON", AGAIN),
         (b"9" * 5000, "is not complete JSON", AGAIN),
@@ -113,13 +113,13 @@ def test_curves(three: Path):
     ],
     ids=lambda part: str(part)[:30],
 )
-def test_a_damaged_record_is_named_with_the_fix(three: Path, content: bytes, says: str, fix: str):
+def test_a_damaged_record_is_named_with_the_fix(three: Path, content: bytes, error: str, fix: str):
     path = sorted(three.glob("*/result.json"))[1]
     path.write_bytes(content)
     with pytest.warns(UserWarning, match="^") as warned:
         frame = table.load(three)
     (message,) = (str(each.message) for each in warned)
-    assert message.startswith(str(path)) and says in message and "\n" not in message
+    assert message.startswith(str(path)) and error in message and "\n" not in message
     assert fix in message and "delete" not in message
     assert len(frame) == 2 * 2 * len(NAMES)
     with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
@@ -135,7 +135,7 @@ def test_a_folder_without_results_is_named(tmp_path: Path, folder: str):
             read(tmp_path / folder)
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
+def test_an_unwritable_folder_is_refused(tmp_path: Path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "inside", Path("/proc/zoo")):
         with pytest.raises(ValueError, match=r"results \(=.*\) must be a folder that can be written to"):
@@ -144,16 +144,16 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
-def test_a_record_says_when_its_cell_began_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cell that goes on from a checkpoint keeps its beginning; one that starts anew has another."""
+def test_a_record_dates_the_start_and_end_of_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell that goes on from a checkpoint keeps its start time; one that starts again has another."""
     times = iter(f"2026-11-24T00:00:0{i}Z" for i in range(9))
     monkeypatch.setattr(store, "_now", lambda: next(times))
     store.begin(tmp_path, "", {})
     (tmp_path / "last.ckpt").touch()
     store.begin(tmp_path, "", {})
     store.finish(tmp_path, {})
-    written = json.loads((tmp_path / "result.json").read_text())
-    assert (written["began"], written["ended"]) == ("2026-11-24T00:00:00Z", "2026-11-24T00:00:01Z")
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (result["began"], result["ended"]) == ("2026-11-24T00:00:00Z", "2026-11-24T00:00:01Z")
     assert not (tmp_path / "last.ckpt").exists(), "a finished cell has no use for it"
     store.begin(tmp_path, "", {})
     assert json.loads((tmp_path / "env.json").read_text())["began"] == "2026-11-24T00:00:02Z"

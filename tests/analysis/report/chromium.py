@@ -1,4 +1,4 @@
-"""The report in headless Chromium: opened, and asked what stands in it."""
+"""Helpers that open the report in headless Chromium and read what it shows."""
 
 import io
 import shutil
@@ -31,27 +31,27 @@ def launched() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, path: Path, address: str = "", **about: Any) -> Iterator[Any]:
-    """The page in a tab of its own; nothing may be said on its console, nothing fetched but the file."""
+    """Open the page in a tab; assert that its console stays empty and that only the file is fetched."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, **about)
     page.set_default_timeout(120_000)  # a machine may be busy
-    said: list[str] = []
+    messages: list[str] = []
 
-    def own(url: str) -> bool:
+    def is_local(url: str) -> bool:
         return url.split("#")[0] == path.as_uri() or url.startswith(("blob:", "data:"))
 
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url) if not own(request.url) else None)
-    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("request", lambda request: messages.append(request.url) if not is_local(request.url) else None)
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
     page.goto(path.as_uri() + address)
     yield page
     settle(page)
-    assert said == []
+    assert messages == []
     page.close()
 
 
 def settle(page: Any) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until all changes are drawn."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
@@ -66,7 +66,7 @@ def as_csv(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 
 
 def spot(page: Any, plot: str, at: str) -> list[float]:
-    """Where [x, y] of a plot's axes stands on the screen."""
+    """Return the place on the screen of [x, y] on a plot's axes."""
     return page.evaluate(
         f"""() => {{
           const {{ xaxis, yaxis }} = byId("{plot}")._fullLayout, [x, y] = {at};
@@ -77,7 +77,7 @@ def spot(page: Any, plot: str, at: str) -> list[float]:
 
 
 def marks(page: Any) -> int:
-    """Points that stand in the picture."""
+    """Return the number of points in the picture."""
     settle(page)
     return page.evaluate("document.querySelectorAll('#picture .scatterlayer .point').length")
 

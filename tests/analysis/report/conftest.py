@@ -52,7 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def learned(folder: Path) -> None:
-    """A loss that falls by its learning rate, and a config of a mapping, a list and a text of two lines."""
+    """Write a loss that falls by its learning rate, and a config of a mapping, a list and a long text."""
     record = json.loads((folder / "result.json").read_text())
     with (folder / "metrics.csv").open("a") as file:
         for step in (100, 600):
@@ -64,8 +64,8 @@ def learned(folder: Path) -> None:
 
 
 @pytest.fixture(scope="package")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return pages.write(tmp_path_factory.mktemp("asked"))
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pages.write(tmp_path_factory.mktemp("evaluated"))
 
 
 @pytest.fixture(scope="package")
@@ -82,7 +82,7 @@ def shared(browser: Any, written: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def page(shared: Any) -> Any:
-    """The same page with everything as it was at first."""
+    """The same page, reset to its first view."""
     shared.evaluate("setUp(), chosenAnew()")
     for home, first in (("axis", "resident"), ("split", "test")):
         shared.select_option(f"#{home}", first)
@@ -93,5 +93,5 @@ def page(shared: Any) -> Any:
 
 @pytest.fixture(scope="package")
 def whole(home: Path) -> pd.DataFrame:
-    """What analysis.pareto says of `home`."""
+    """The points of `home` by analysis.pareto."""
     return pareto(results_table.load(home)).points

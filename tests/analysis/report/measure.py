@@ -1,4 +1,4 @@
-"""How large the report is, and how long headless Chromium takes until its picture stands.
+"""Measure how large the report is, and how long headless Chromium takes until its picture is drawn.
 
 python -m tests.analysis.report.measure > benchmarks/tables/report.md
 """

@@ -1,4 +1,4 @@
-"""What the tests of the report share: its page read back, made-up answers."""
+"""Helpers of the report's tests: its page read back, made-up answers."""
 
 import base64
 import gzip
@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def saved(path: Path, *sources: Path) -> Path:
-    """The report of these results, as a file."""
+    """Write the report of these results to a file."""
     path.write_text(report(sources)[0], encoding="utf-8")
     return path
 
@@ -59,9 +59,9 @@ def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS,
 
 
 def answered(first: bool) -> pd.DataFrame:
-    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none.
+    """Return answers at four places, of key 5 and value 9: right for both cells, the first, the second, none.
 
-    The source is the key, and in the other slice the value.  The first was asked for a place more.
+    The source is the key, and in the other slice the value.  The first cell has one more place.
     """
     rights = (True, first, not first, False)
     table = pd.DataFrame({"slice": ["a=1", "a=1", "a=2", "a=2"], "example": 0, "place": [3, 5, 3, 5]})
@@ -75,13 +75,13 @@ def answered(first: bool) -> pd.DataFrame:
 
 
 def write(home: Path) -> Path:
-    """Based was asked load_distance, and everybody something of a user's own; one answer is damaged."""
+    """Write cells with a user's evaluation, those of Based with load_distance too; one answer is damaged."""
     for place, folder in enumerate(store.folders(fake.write(home, seeds=2))):
         fake.change(folder, weights=WEIGHTS)
-        own = pd.DataFrame(
+        mine = pd.DataFrame(
             {"depth": [1, 2, 30], "nats": [place, 2.5, float("nan")], HOSTILE: ["a", "b", "b"]}
         )
-        answer(folder, "mine", own)
+        answer(folder, "mine", mine)
         if folder.name.startswith("based"):
             grid = [(pairs, distance) for pairs in (2, 4) for distance in (8, 64)]
             table = pd.DataFrame(grid, columns=["num_kv_pairs", "distance"])
@@ -90,5 +90,5 @@ def write(home: Path) -> Path:
             answer(folder, "load_distance", table.assign(accuracy=1.0), weights="1" * 64)  # gone
         if folder.name.startswith(("attention", "hyena")):
             answer(folder, "answers", answered(folder.name.startswith("attention")))
-    answer(folder, "mine", own, rows=1).write_text("no table")
+    answer(folder, "mine", mine, rows=1).write_text("no table")
     return home

@@ -1,4 +1,4 @@
-"""Screenshots of the report at three widths, light and dark.
+"""Make screenshots of the report at three widths, light and dark.
 
 python -m tests.analysis.report.screenshots docs/results/mini_based_fig2.zip docs/figures/report
 """
@@ -15,7 +15,7 @@ WIDTHS, SCHEMES, HEIGHT = (390, 800, 1400), ("light", "dark"), 1250
 
 
 def shoot(archive: Path, out: Path) -> None:
-    """With three points side by side."""
+    """Write the screenshots, with three points side by side."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, launched() as browser:
         path = saved(Path(place) / "report.html", archive)

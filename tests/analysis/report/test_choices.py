@@ -1,6 +1,6 @@
 """The page in Chromium: its choices give what analysis gives.
 
-Its statistics are written twice, in Python and in the page; here the two meet.
+Its statistics are written twice, in Python and in the page; these tests compare the two.
 """
 
 import json
@@ -39,24 +39,24 @@ def test_every_axis_has_the_frontier_of_analysis(page: Any, whole: pd.DataFrame,
     assert AXES[axis].unit in title.replace("\xa0", " ")
 
 
-def test_filters_give_what_the_same_choice_gives_there(page: Any, home: Path) -> None:
+def test_filters_give_the_points_that_analysis_gives(page: Any, home: Path) -> None:
     table = results_table.load(home)
     untick(page, "seeds", "1")
     untick(page, "lrs", "0.01")
     untick(page, "slices", "64, 8", "128, 32")
     untick(page, "series", "Mamba")
     page.select_option("#split", "valid")
-    kept = table.query("seed != 1 and lr != 0.01 and mixer != 'mamba'")
+    remaining = table.query("seed != 1 and lr != 0.01 and mixer != 'mamba'")
     slices = ["seq_len=32,num_kv_pairs=4", "seq_len=64,num_kv_pairs=16"]
     shown = points(page)
-    expected = as_csv(pareto(kept, split="valid", of=slices).points, list(shown.columns))
+    expected = as_csv(pareto(remaining, split="valid", of=slices).points, list(shown.columns))
     pd.testing.assert_frame_equal(shown, expected)
     page.click("#reset")
     page.select_option("#split", "test")
     assert len(points(page)) == len(fake.POINTS)
 
 
-def test_a_family_is_one_box_and_a_name_can_be_looked_for(page: Any) -> None:
+def test_a_family_has_one_box_and_names_can_be_searched(page: Any) -> None:
     page.locator(".choice.family", has_text="linear").locator("input").uncheck()
     assert set(points(page)["family"]) == {"attention", "ssm", "convolution", "sparse"}
     page.fill("#find", "MAMB")
@@ -69,7 +69,7 @@ def test_a_family_is_one_box_and_a_name_can_be_looked_for(page: Any) -> None:
     assert len(points(page)) == len(fake.POINTS)
 
 
-def test_boxes_and_tables_answer_the_keyboard(page: Any) -> None:
+def test_boxes_and_tables_react_to_the_keyboard(page: Any) -> None:
     page.locator("#seeds input").first.focus()
     page.keyboard.press("Space")
     assert set(points(page)["seeds"]) == {str(SEEDS - 1)}
@@ -118,8 +118,8 @@ def odd(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
         task = record["task_settings"] | {"vocab_size": {0: 64, 1: 256}.get(place, 128)}
         label, point = f"{HOSTILE}<b>{record['label']}</b>", f"{record['point']}{task['vocab_size']}"
         lost = {"slices": [entry | dict.fromkeys(scores) for entry in record["slices"]], "status": "diverged"}
-        own = {"label": label, "point": point} | (lost if place == 1 else {})
-        fake.change(folder, family=HOSTILE, overrides=[HOSTILE], task_settings=task, **own)
+        changes = {"label": label, "point": point} | (lost if place == 1 else {})
+        fake.change(folder, family=HOSTILE, overrides=[HOSTILE], task_settings=task, **changes)
     with opened(browser, saved(home / "report.html", home)) as page:
         yield page
 
@@ -148,5 +148,5 @@ def test_settings_are_chosen_one_at_a_time_down_to_one_cell(odd: Any) -> None:
         if place:
             assert len(shown) == 1 and marks(odd) == 1
             lost = shown["diverged"].item() == "1"
-            said = odd.locator("#picture .annotation", has_text="Every cell in view diverged.")
-            assert (said.count() == 1) == lost == ("256" in name)
+            note = odd.locator("#picture .annotation", has_text="Every cell in view diverged.")
+            assert (note.count() == 1) == lost == ("256" in name)

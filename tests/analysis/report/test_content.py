@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("report")
 ARCHIVES = Path(__file__).parents[3] / "docs" / "results"
 
 
-def test_every_cell_is_in_it_once_with_its_scores(small: Path, parsed: Page) -> None:
+def test_every_cell_is_in_the_page_once_with_its_scores(small: Path, parsed: Page) -> None:
     (setting,) = parsed.data["settings"]
     frame = table.load(small)
     cells = setting["cells"]
@@ -41,7 +41,7 @@ def test_every_cell_is_in_it_once_with_its_scores(small: Path, parsed: Page) -> 
     assert points == of[cells["run_id"]].tolist()
 
 
-def test_nothing_is_fetched(parsed: Page) -> None:
+def test_the_page_fetches_nothing(parsed: Page) -> None:
     (policy,) = [about["content"] or "" for tag, about in parsed.elements if "http-equiv" in about]
     assert "default-src 'none'" in policy and "http" not in policy
     assert not [about for _, about in parsed.elements if {"src", "href"} & about.keys()]
@@ -85,11 +85,11 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(tmp_path: Path) -> None:
         (["+results=/x", "~logger", "results_of=3"], ["results_of=3"]),
     ],
 )
-def test_the_command_is_that_of_the_record_for_a_shell(words: list[str], left: list[str] | None) -> None:
+def test_the_command_of_a_cell_is_quoted_for_a_shell(words: list[str], left: list[str] | None) -> None:
     assert shlex.split(command(words)) == ["python", "-m", "zoo.run", *(words if left is None else left)]
 
 
-def test_the_words_of_a_record_are_one_cell_again_for_a_mixer_of_ones_own_too(
+def test_the_command_of_a_record_makes_its_cell_again_also_with_a_users_mixer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

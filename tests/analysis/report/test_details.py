@@ -1,4 +1,4 @@
-"""The page in Chromium: what is behind a point, points side by side, the address, what is taken away."""
+"""The page in Chromium: details of a point, comparisons, the address, downloads."""
 
 import io
 import json
@@ -23,13 +23,13 @@ from zoo.results import table as results_table
 pytestmark = MARKS
 
 
-def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
+def test_a_click_on_a_point_shows_its_cells_and_curves(page: Any) -> None:
     attention = "points.find((each) => each.series === 'Attention')"
     at = spot(page, "picture", f"[Math.log10({attention}.state_resident), {attention}.accuracy]")
     page.mouse.move(*at)
     hover = page.wait_for_selector("#picture .hoverlayer .hovertext")
-    said = hover.text_content()
-    assert "resident 16,512" in said and f"{SEEDS} seeds, {SEEDS} solved" in said
+    hovered = hover.text_content()
+    assert "resident 16,512" in hovered and f"{SEEDS} seeds, {SEEDS} solved" in hovered
     page.mouse.click(*at)
     page.wait_for_selector("#curves .scatterlayer .trace")
     assert page.locator("#curves .scatterlayer .trace").count() == 3 * SEEDS  # at three learning rates
@@ -43,7 +43,7 @@ def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
     assert page.locator("#command").count() == 0
 
 
-def test_points_and_runs_stand_side_by_side_and_the_address_says_so(
+def test_points_and_runs_are_compared_and_the_address_restores_the_view(
     page: Any, browser: Any, written: Path
 ) -> None:
     rows = page.locator("#points tbody tr")
@@ -101,7 +101,7 @@ def test_a_box_in_the_picture_and_a_series_in_the_list_are_compared(page: Any) -
     page.wait_for_function("() => byId('detail').innerText.includes('Comparing 3')")
 
 
-def test_what_is_taken_away_and_that_nothing_offers_an_upload(page: Any) -> None:
+def test_downloads_hold_what_is_shown_and_nothing_offers_an_upload(page: Any) -> None:
     saved = {}
     page.locator("#points tbody button").first.click()
     page.click("#cells-section summary")
@@ -133,10 +133,10 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     page.wait_for_function("() => byId('real')?.querySelectorAll('tbody th').length === 2")
     by_seed = [scores.loc[scores["point"] == shown["point"][i]].set_index("seed")["accuracy"] for i in places]
     compares = "comparisons(compared()).map(([, each, p, holm]) => ({...each, p, holm}))"
-    found = pd.DataFrame(page.evaluate(compares)).rename(columns={"least": "least_p"})
+    pairs = pd.DataFrame(page.evaluate(compares)).rename(columns={"least": "least_p"})
     expected = pd.DataFrame([compare(one, by_seed[0]) for one in by_seed[1:]])
-    pd.testing.assert_frame_equal(found[list(expected)], expected)
-    assert found["holm"].tolist() == pytest.approx(holm(expected["p"].to_numpy()))
+    pd.testing.assert_frame_equal(pairs[list(expected)], expected)
+    assert pairs["holm"].tolist() == pytest.approx(holm(expected["p"].to_numpy()))
     cannot = f"{SEEDS} seeds cannot show this at 0.05: the smallest possible p is 0.0625. 7 could."
     assert cannot in page.inner_text("#real")
     minus = [row[5].split(",")[0] for row in rows_of(page, "points")]
@@ -145,7 +145,7 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     assert rows_of(page, "by-slice")[0][3].startswith(("+", "\u2212"))
     page.select_option("#against", index=1)
     page.wait_for_function("() => byId('against').selectedIndex === 1")
-    assert page.evaluate("comparisons(compared())[0][1].difference") == pytest.approx(-found["difference"][0])
+    assert page.evaluate("comparisons(compared())[0][1].difference") == pytest.approx(-pairs["difference"][0])
     page.click("#pairs-section summary")
     page.wait_for_selector("#pairs tbody tr")
     rows = pd.DataFrame(page.evaluate("tables.pairs.rows")).rename(columns={"least": "least_p"})
@@ -170,7 +170,7 @@ def test_p_is_that_of_scipy_exact_or_drawn(page: Any, seeds: int) -> None:
     assert p == least or (seeds > EXACT and p > least)
 
 
-def test_run_again_is_the_later_minus_the_earlier_and_a_click_shows_both(
+def test_a_repeated_run_is_the_later_minus_the_earlier_and_a_click_shows_both(
     browser: Any, tmp_path: Path
 ) -> None:
     """Hyena scores an eighth more on every row of the other folder; all else is the same there."""

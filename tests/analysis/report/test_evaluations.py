@@ -1,4 +1,4 @@
-"""The page in Chromium: what cells were asked after training, drawn for the points that are chosen."""
+"""The page in Chromium: evaluations after training, drawn for the points that are chosen."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = MARKS
 ARCHIVES = Path(__file__).parents[3] / "docs" / "results"
 PANELS = """[...byId("evaluation-panels").querySelectorAll(".js-plotly-plot")].map(({ data, layout }) =>
   [layout.xaxis.title.text, layout.yaxis.title.text, isNumber(data.flatMap(({ x }) => x))])"""
-ASKED = ("extrapolation", "forgetting", "forgetting_mqar", "state_bits")
+NAMES = ("extrapolation", "forgetting", "forgetting_mqar", "state_bits")
 DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how many panels
     "extrapolation": ({"seq_len", "num_kv_pairs"}, "accuracy", 2),
     "forgetting_curve": ({"length"}, "accuracy", 1),
@@ -30,13 +30,13 @@ DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how
 
 
 @pytest.fixture(scope="module")
-def text(asked: Path) -> str:
-    return report([asked])[0]
+def text(evaluated: Path) -> str:
+    return report([evaluated])[0]
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any, asked: Path, text: str) -> Iterator[Any]:
-    path = asked / "report.html"
+def page(browser: Any, evaluated: Path, text: str) -> Iterator[Any]:
+    path = evaluated / "report.html"
     path.write_text(text, encoding="utf-8")
     with opened(browser, path) as page:
         yield page
@@ -47,7 +47,7 @@ def shown(page: Any) -> None:
     settle(page)
 
 
-def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text: str) -> None:
+def test_answers_are_in_the_page_and_a_damaged_one_is_a_problem(text: str) -> None:
     page = Page(text)
     names = [each["name"] for each in page.data["evaluations"]]
     assert names == ["answers", "load_distance", "mine", "distance"]
@@ -55,15 +55,15 @@ def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text:
     assert "no table of an evaluation" in problem["why"]
 
 
-def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked: Path, browser: Any) -> None:
-    choose(page, "feature_dim=16", "feature_dim=8", "Mamba")  # the last was not asked
+def test_an_evaluation_is_drawn_for_the_chosen_points(page: Any, evaluated: Path, browser: Any) -> None:
+    choose(page, "feature_dim=16", "feature_dim=8", "Mamba")  # the last has no answers
     page.click("#evaluations-section summary")
     page.select_option("#evaluation", index=1)
     shown(page)
     assert page.locator("#evaluation-panels h3").all_inner_texts() == ["num_kv_pairs 2", "num_kv_pairs 4"]
     drawn = page.evaluate("byId('evaluation-panels').children[1].lastChild.data.map(({x, y}) => [x, y])")
     cells = page.evaluate("compared()[0].cells.map((cell) => view.setting.cells.run_id[cell])")
-    table = evaluations.load_evaluations(asked, "load_distance").query("num_kv_pairs == 4")
+    table = evaluations.load_evaluations(evaluated, "load_distance").query("num_kv_pairs == 4")
     means = table.loc[table["run_id"].isin(cells)].groupby("distance")["accuracy"].mean()
     assert drawn[0] == [[8, 64], [0.25, 0.25]]  # what a guess scores
     assert drawn[1] == [[8, 64], pytest.approx(means.tolist(), abs=1e-4)] and len(drawn) == 3
@@ -73,27 +73,27 @@ def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked:
     shown(page)
     assert page.locator("#evaluation-panels .trace").count() == 4 + 1
     address = page.evaluate("location.hash")
-    with opened(browser, asked / "report.html", address) as again:
+    with opened(browser, evaluated / "report.html", address) as again:
         again.wait_for_selector("#evaluation-panels .trace", state="attached")
         shown(again)
         assert again.locator("#evaluation-panels .trace").count() == 4 + 1
     page.evaluate("clear()")
 
 
-def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> None:
+def test_the_table_of_a_users_evaluation_is_drawn_and_its_words_are_text(page: Any) -> None:
     page.evaluate("byId('evaluations-section').open = true")
     page.select_option("#evaluation", index=2)
     shown(page)
     chosen = page.evaluate("roles")
     assert chosen == {"x": "depth", "y": "nats", "line": "", "panel": HOSTILE}
     assert page.locator("#evaluation-panels h3").all_inner_texts() == [f"{HOSTILE} a", f"{HOSTILE} b"]
-    asked = page.evaluate("new Set(points.map((point) => point.series)).size")
+    count = page.evaluate("new Set(points.map((point) => point.series)).size")
     names = page.locator("#evaluation-names .chip").all_inner_texts()
-    assert len(names) == asked and "Based d_model=64 feature_dim=16" in names  # the best of each
+    assert len(names) == count and "Based d_model=64 feature_dim=16" in names  # the best of each
     assert json.loads(page.evaluate("JSON.stringify(levels([{a: ['nan', null, 2]}], 'a'))")) == [2]
 
 
-def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None:
+def test_rows_are_filtered_by_who_is_right_and_open_as_tokens(page: Any) -> None:
     page.evaluate("clear(), byId('answers-section').open = true")
     choose(page, "Attention", "Hyena")
     page.wait_for_selector("#answers tbody tr")
@@ -103,7 +103,7 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
     everything = {"verdict": "all", "slice": "", "group": "", "from": "", "to": ""}
 
     def asks(**choices: str) -> list[list[str]]:
-        """[slice, place, kind, first, second] of the rows of seed 0 that are left."""
+        """Return [slice, place, kind, first, second] of the rows of seed 0 that remain."""
         for name, value in (everything | choices).items():
             home = page.locator(f"#answer-{name}")
             home.fill(value) if name in ("from", "to") else home.select_option(value)
@@ -136,8 +136,8 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
     page.evaluate("clear()")
 
 
-def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp_path: Path) -> None:
-    archives, seen = [ARCHIVES / f"mini_{name}.zip" for name in ASKED], {}
+def test_every_evaluation_of_the_archives_is_drawn_on_its_axes(browser: Any, tmp_path: Path) -> None:
+    archives, drawn = [ARCHIVES / f"mini_{name}.zip" for name in NAMES], {}
     with opened(browser, saved(tmp_path / "report.html", *archives)) as page:
         for setting in range(page.locator("#setting option").count()):
             page.select_option("#setting", index=setting)
@@ -152,6 +152,6 @@ def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp
                 assert all(numbers == (x != "slice") for x, _, numbers in plots)
                 xs, (y, *others) = {x for x, *_ in plots}, {y for _, y, _ in plots}
                 name = page.evaluate("DATA.evaluations[byId('evaluation').value].name")
-                seen[name] = (xs, y, len(plots))
+                drawn[name] = (xs, y, len(plots))
                 assert not others
-    assert seen == DRAWN
+    assert drawn == DRAWN

@@ -20,7 +20,7 @@ from tests.analysis.report.chromium import MARKS
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A sweep that has come as far as Mamba."""
+    """A sweep whose cells up to Mamba are finished."""
     fake.write(tmp_path / "all", seeds=2)
     for folder in [*(tmp_path / "all").glob("[a-b]*"), *(tmp_path / "all").glob("mamba*")]:
         shutil.copytree(folder, tmp_path / "results" / folder.name)
@@ -44,7 +44,7 @@ def get(server: Server, path: str, host: str = "") -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
-def test_nothing_but_the_report_is_served_and_to_nobody_else(server: Server, home: Path) -> None:
+def test_only_the_report_is_served_and_only_to_this_machine(server: Server, home: Path) -> None:
     (home / "secret").write_text("secret")
     some = next(home.glob("attention*")).name
     closed = ["/secret", f"/{some}/result.json", "/../secret", "/%2e%2e/secret", "//etc/passwd", "/parts/.."]
@@ -56,7 +56,7 @@ def test_nothing_but_the_report_is_served_and_to_nobody_else(server: Server, hom
     assert server.server_address[0] == "127.0.0.1"
 
 
-def test_the_stamp_is_of_results_alone(home: Path) -> None:
+def test_the_stamp_changes_with_results_alone(home: Path) -> None:
     before, folder = stamp([home]), next(home.glob("attention*"))
     (folder / "metrics.csv").write_text("more\n")
     (home / ".rerun").mkdir()
@@ -66,7 +66,7 @@ def test_the_stamp_is_of_results_alone(home: Path) -> None:
     assert stamp([home]) != before
 
 
-def test_ctrl_c_ends_it_and_no_result_is_waited_for(tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_also_without_a_result(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     words = [sys.executable, "-m", "analysis.report", str(tmp_path / "results"), "--live"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
@@ -85,11 +85,9 @@ def test_ctrl_c_ends_it_and_no_result_is_waited_for(tmp_path: Path) -> None:
 class TestInChromium:
     pytestmark = MARKS
 
-    def test_new_cells_come_into_the_view_that_is_open(
-        self, browser: Any, server: Server, home: Path
-    ) -> None:
-        page, said = browser.new_page(), []
-        page.on("pageerror", lambda error: said.append(str(error)))
+    def test_new_cells_appear_in_the_open_view(self, browser: Any, server: Server, home: Path) -> None:
+        page, errors = browser.new_page(), []
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(server.address)
         page.locator("#points tbody tr", has_text="Attention").locator("input").check()
         page.wait_for_selector("#command")
@@ -108,5 +106,5 @@ class TestInChromium:
         server.shutdown()
         server.server_close()
         page.wait_for_function("() => byId('live').textContent.startsWith('No longer')", timeout=60_000)
-        assert said == []
+        assert errors == []
         page.close()

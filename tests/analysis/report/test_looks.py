@@ -1,4 +1,4 @@
-"""The page in Chromium: what is drawn and named, at every width, light and dark, in each of its views."""
+"""The page in Chromium: its marks, names and colours at every width, light and dark, in each view."""
 
 import re
 from itertools import product
@@ -21,9 +21,9 @@ BOXES = """(all) => all.map((each) => each.getBoundingClientRect())
 
 
 def test_limits_are_named_in_the_picture(page: Any) -> None:
-    said = " ".join(page.locator("#picture .annotation").all_text_contents())
+    annotations = " ".join(page.locator("#picture .annotation").all_text_contents())
     guess = sum(1 / pairs for _, pairs in fake.SLICES) / len(fake.SLICES)
-    assert f"{ONE_OF_N} ({guess:.3f})" in said
+    assert f"{ONE_OF_N} ({guess:.3f})" in annotations
     drawn = page.evaluate("layout({ ...view }, points, [1, 1e5]).annotations.map((each) => each.text)")
     assert "no model: 16 bits a scalar" not in drawn  # it would stand on that of 32
     assert len(drawn) == 4 and "outer-product memory (a heuristic)" in drawn
@@ -33,9 +33,9 @@ def test_limits_are_named_in_the_picture(page: Any) -> None:
     page.check("#show-bound")
 
 
-def test_the_caption_lists_the_bounds_that_are_in_sight_and_no_others(page: Any) -> None:
+def test_the_caption_lists_the_bounds_in_sight_and_no_others(page: Any) -> None:
     """All of them bind left of the first point of `fake`; a reader who zooms out meets them one by one."""
-    seen = """view.axis.bounds.map((label) => {
+    in_view = """view.axis.bounds.map((label) => {
       const ends = byId("picture").layout.xaxis.range.map((power) => 10 ** power);
       return [SAID(label), binding(view, label).x.some((x) => x > ends[0] && x < ends[1])];
     })"""
@@ -45,7 +45,7 @@ def test_the_caption_lists_the_bounds_that_are_in_sight_and_no_others(page: Any)
             page.evaluate("(zoom) => zoomTo(zoom)", zoom)
             settle(page)
         caption, high = page.inner_text("#caption"), not zoom or zoom[-1] > 0
-        in_sight = [name for name, is_seen in page.evaluate(seen) if is_seen and high]
+        in_sight = [name for name, visible in page.evaluate(in_view) if visible and high]
         assert [name for name in page.evaluate("view.axis.bounds.map(SAID)") if name in caption] == in_sight
         assert in_sight or "No bound is in sight." in caption
         lists.add(tuple(in_sight))
@@ -95,7 +95,7 @@ def test_the_page_stays_small_and_opens(browser: Any, tmp_path: Path, cells: int
 
 
 @pytest.mark.parametrize("width", [360, 800, 1400])
-def test_no_label_stands_on_another(page: Any, width: int) -> None:
+def test_no_label_overlaps_another(page: Any, width: int) -> None:
     """Ticks of the longest numbers, names of the lines, at each width; the name of chance hides no point."""
     page.set_viewport_size({"width": width, "height": 800})
     for axis in ("resident", "fp32", "operations"):
@@ -110,7 +110,7 @@ def test_no_label_stands_on_another(page: Any, width: int) -> None:
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
-def test_seeds_that_are_apart_are_drawn_each_as_in_the_png(page: Any, whole: pd.DataFrame) -> None:
+def test_seeds_that_are_apart_are_drawn_singly_as_in_the_png(page: Any, whole: pd.DataFrame) -> None:
     shown = page.evaluate("points.map(({series, d_model, knobs, apart}) => [series, d_model, knobs, apart])")
     known = zip(*(whole[name] for name in ("series", "d_model", "knobs", "seed_accuracies")), strict=True)
     expected = {(series, d_model, knobs): apart(word) for series, d_model, knobs, word in known}
@@ -133,10 +133,10 @@ LOOKS = list(product((390, 800, 1400), ("light", "dark")))
 
 
 @pytest.fixture(scope="module")
-def faults(browser: Any, asked: Path, home: Path) -> dict[Any, list[str]]:
+def faults(browser: Any, evaluated: Path, home: Path) -> dict[Any, list[str]]:
     """All views open at once, on one page of two folders that have the same cells with other scores."""
-    found = {}
-    with opened(browser, saved(asked / "views.html", asked, home), bypass_csp=True) as page:
+    faults_at = {}
+    with opened(browser, saved(evaluated / "views.html", evaluated, home), bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         page.wait_for_function(
             "byId('by-colour').options.length > 3 && byId('evaluation').options.length > 2"
@@ -151,10 +151,10 @@ def faults(browser: Any, asked: Path, home: Path) -> dict[Any, list[str]]:
             page.emulate_media(color_scheme=scheme)
             settle(page)
             for view, place in VIEWS.items():
-                found[view, width, scheme] = page.locator(place).first.evaluate(FAULTS)
-    return found
+                faults_at[view, width, scheme] = page.locator(place).first.evaluate(FAULTS)
+    return faults_at
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_lies_on_another_off_the_screen_or_too_pale(faults: Any, view: str) -> None:
-    assert {look: found for look in LOOKS if (found := faults[view, *look])} == {}
+def test_nothing_overlaps_leaves_the_screen_or_is_too_pale(faults: Any, view: str) -> None:
+    assert {look: wrong for look in LOOKS if (wrong := faults[view, *look])} == {}

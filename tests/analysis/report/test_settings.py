@@ -42,9 +42,9 @@ def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
         """[...byId("facets").children].map((each) => each.lastChild.data)
           .map((traces) => traces.find((trace) => trace.line?.width === 6).x.length)"""
     )
-    own = whole.groupby("family", sort=False)
+    groups = whole.groupby("family", sort=False)
     expected = {
-        family: frontier(part.assign(cost=part["state_resident"]), "cost").sum() + 1 for family, part in own
+        name: frontier(part.assign(cost=part["state_resident"]), "cost").sum() + 1 for name, part in groups
     }
     assert fronts == [expected[family.split()[1]] for family in families]
     texts = page.evaluate("labels(points, () => 1)[0].text")
@@ -60,15 +60,15 @@ def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
     assert page.locator("#facets h3").count() == 0
 
 
-def test_a_filter_by_a_setting_and_the_search_leave_what_python_leaves(page: Any, home: Path) -> None:
+def test_filters_by_setting_and_search_give_the_points_that_analysis_gives(page: Any, home: Path) -> None:
     table = results_table.load(home)
     page.evaluate("byId('by-setting').open = true")
     page.wait_for_function("() => byId('by-filter').options.length > 3")
     page.select_option("#by-filter", "mixer.window")
     page.locator(".where label", has_text="16").locator("input").uncheck()
     shown = points(page)
-    kept = table.loc[table["mixer.window"] != 16]
-    pd.testing.assert_frame_equal(shown, as_csv(pareto(kept).points, list(shown.columns)))
+    remaining = table.loc[table["mixer.window"] != 16]
+    pd.testing.assert_frame_equal(shown, as_csv(pareto(remaining).points, list(shown.columns)))
     page.fill("#find", "sliding d_model=64 window=")
     assert points(page)["knobs"].tolist() == ["window=8", "window=32", "window=64"]
     assert page.locator("#series .choice:visible").all_inner_texts() == ["Sliding window"]
@@ -110,20 +110,20 @@ def test_a_box_over_an_axis_of_the_parallel_coordinates_is_a_filter(
         drag(page, (left - 12, bottom + 6), (right + 12, top - 6))
         page.wait_for_function("(name) => byId('brushes').innerText.includes(name)", arg=name)
     shown = points(page)
-    kept = whole.loc[(whole["accuracy"] >= 0.5) & (whole["family"] == "linear")]
-    assert shown["point"].tolist() == kept["point"].tolist() and len(kept) > 1
+    remaining = whole.loc[(whole["accuracy"] >= 0.5) & (whole["family"] == "linear")]
+    assert shown["point"].tolist() == remaining["point"].tolist() and len(remaining) > 1
     assert marks(page) == page.evaluate("markers(view, points, () => 1).flatMap(({x}) => x).length")
     address = page.evaluate("location.hash")
     with opened(browser, written, address) as again:
-        again.wait_for_function(f"() => points.length === {len(kept)}")
+        again.wait_for_function(f"() => points.length === {len(remaining)}")
         assert again.locator("#brushes .chip").count() == 2
     page.get_by_label("any accuracy").click()
-    assert set(points(page)["family"]) == {"linear"} and len(points(page)) > len(kept)
+    assert set(points(page)["family"]) == {"linear"} and len(points(page)) > len(remaining)
     page.click("#reset")
     assert len(points(page)) == len(fake.POINTS)
 
 
 def on_axis(page: Any, axis: int, value: str) -> list[float]:
-    """Where a value stands on the screen, on an axis of the parallel coordinates."""
+    """Return the place on the screen of a value on an axis of the parallel coordinates."""
     y = f"scaleOf(points.map(parallelShown[{axis}][1])).at({value})"
     return spot(page, "parallel", f"[{axis}, {y}]")

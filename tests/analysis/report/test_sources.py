@@ -1,4 +1,4 @@
-"""python -m analysis.report: several sources and settings, what cannot be used, and what is refused."""
+"""python -m analysis.report: several sources and settings, unusable records, and refusals."""
 
 import json
 import shutil
@@ -20,26 +20,24 @@ from zoo.results import store
 pytestmark = pytest.mark.xdist_group("report")
 
 
-def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -> None:
+def test_each_load_and_protocol_is_a_setting(tmp_path: Path) -> None:
     fake.write(tmp_path, seeds=1)
-    for folder in list(store.folders(tmp_path)):
+    folders = list(store.folders(tmp_path))
+    for folder in folders:
         (folder / "config.yaml").write_text("optim:\n  max_epochs: 4\nlr: 0.1\n")
         record = json.loads((folder / "result.json").read_text())
         load = {"task_settings": record["task_settings"] | {"vocab_size": 256}}
-        for name, changes in (("load", load), ("protocol", {})):
+        for name, epochs, changes in (("load", 4, load), ("protocol", 8, {})):
             again = shutil.copytree(folder, tmp_path / f"{folder.name}-{name}")
             change(again, run_id=again.name, point=f"{record['point']}-{name}", **changes)
-            if name == "protocol":
-                (again / "config.yaml").write_text("optim:\n  max_epochs: 8\nlr: 0.1\n")
+            (again / "config.yaml").write_text(f"optim:\n  max_epochs: {epochs}\nlr: 0.1\n")
     settings = Page(report([tmp_path])[0]).data["settings"]
-    cells = [set(setting["cells"]["run_id"]) for setting in settings]
-    assert len(settings) == 3 and [len(each) for each in cells] == [51] * 3
-    assert not cells[0] & cells[1] and not cells[1] & cells[2]
-    for setting, own in zip(settings, cells, strict=True):
-        kinds = {run_id.rpartition("-")[2] for run_id in own}
-        assert len(kinds) == 1 or not kinds & {"load", "protocol"}
-        assert ("max_epochs=8" in setting["name"]) == any(run_id.endswith("protocol") for run_id in own)
-        assert ("vocab_size=256" in setting["name"]) == any(run_id.endswith("load") for run_id in own)
+    expected = {kind: {folder.name + kind for folder in folders} for kind in ("", "-load", "-protocol")}
+    named = {"-load": "vocab_size=256", "-protocol": "max_epochs=8"}
+    for setting in settings:
+        kind = "".join(kind for kind, words in named.items() if words in setting["name"])
+        assert set(setting["cells"]["run_id"]) == expected.pop(kind)
+    assert not expected
 
 
 def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) -> None:
@@ -52,7 +50,7 @@ def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) 
     change(second, slices=json.loads((third / "result.json").read_text())["slices"])
     shutil.make_archive(str(theirs.with_suffix("")), "zip", small)
     (tmp_path / "all" / "broken.zip").write_text("no archive")
-    text, found = report([tmp_path / "all"], "today")
+    text, summary = report([tmp_path / "all"], "today")
     page = Page(text)
     assert page.data["made"] == {
         "when": "today",
@@ -66,12 +64,12 @@ def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) 
     assert [origins[folder.name] for folder in (first, second, third)] == [1, 1, 1]
     assert origins[f"{second.name}@theirs"] == 2  # its point is drawn twice, by folder
     assert any(series["name"].endswith(" (theirs)") for series in setting["series"])
-    assert {problem.where for problem in found.problems} == {"broken.zip"}
+    assert {problem.where for problem in summary.problems} == {"broken.zip"}
     with pytest.raises(ValueError, match=r"broken\.zip"):
         report([mine, tmp_path / "all" / "broken.zip"])
 
 
-def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_todays_series(
+def test_runs_of_one_cell_are_drawn_by_folder_and_older_records_join_the_series(
     tmp_path: Path,
 ) -> None:
     """A reproduction beside an archive, below the folder given; one cell was run twice in one folder."""
@@ -94,8 +92,8 @@ def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_toda
     assert of == {"Hyena (before)": "Hyena", "Hyena (mine, run 2)": "Hyena"}
 
 
-def test_a_setting_that_older_records_lack_is_filled_in_and_one_that_is_written_stays(tmp_path: Path) -> None:
-    """In the page and, of one folder, in pareto and statistics: one series of before, one of what is new."""
+def test_a_setting_that_older_records_lack_is_filled_in_and_others_are_unchanged(tmp_path: Path) -> None:
+    """The page, and pareto and statistics of one folder, have a series for each value of the setting."""
     fake.write(tmp_path, seeds=2)
     hyenas = sorted(tmp_path.glob("hyena-*"))
     for folder, value in zip(hyenas, [False, True, None, True, False, True], strict=True):
@@ -109,7 +107,7 @@ def test_a_setting_that_older_records_lack_is_filled_in_and_one_that_is_written_
     assert set(series[series.str.contains("Hyena")]) == names
 
 
-def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
+def test_unusable_records_are_listed_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
     fake.write(tmp_path, seeds=1)
     damaged, foreign, lacking, incomplete, curveless, *_ = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
@@ -117,14 +115,14 @@ def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(tmp_path: 
     change(lacking, lambda record: record.pop("lr"))
     change(incomplete, lambda record: record["slices"][0].update(accuracy=None))
     (curveless / "metrics.csv").unlink()
-    said = run(command_line.main, tmp_path)[1].splitlines()
+    lines = run(command_line.main, tmp_path)[1].splitlines()
     page = Page((tmp_path / "report.html").read_text())
     problems = {problem["where"]: problem["why"] for problem in page.data["problems"]}
     assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless)}
     assert "not complete JSON" in problems[damaged.name] and "schema 0" in problems[foreign.name]
     assert "'lr'" in problems[lacking.name]
     assert "no valid accuracy" in problems[incomplete.name] and "curve" in problems[curveless.name]
-    assert len(said) == 5 and all(line.startswith("left out: ") for line in said)
+    assert len(lines) == 5 and all(line.startswith("left out: ") for line in lines)
     (setting,) = page.data["settings"]
     assert len(setting["cells"]["run_id"]) == 51 - 4
     assert str(tmp_path) not in page.texts["data"]
@@ -165,7 +163,7 @@ def test_no_page_is_written_through_a_link_or_below_a_file(small: Path, tmp_path
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, run: Run) -> None:
+def test_a_folder_without_a_usable_record_is_one_line(tmp_path: Path, run: Run) -> None:
     failed, damaged = tmp_path / "failed", tmp_path / "damaged"
     run.refused("no finished cell", command_line.main, tmp_path)
     written(failed / "a" / "error.txt", "ValueError: no\n")
