@@ -8,7 +8,7 @@ import pytest
 
 from analysis.figures import plane
 from tests.analysis import study
-from tests.analysis.study import Asked
+from tests.analysis.study import FakeStudy
 
 TASKS = ("mqar", "noisy_ar", "cum_parity", "word_problem")
 SCORES = {  # mixer -> the seeds' accuracies on each task
@@ -42,4 +42,4 @@ def test_a_mixer_is_where_its_two_means_are_and_an_unfinished_one_is_left_out(tm
 
 def test_tasks_of_one_kind_make_no_plane() -> None:
     with pytest.raises(ValueError, match=r"tracking \(cum_parity.*sweep=atlas_block"):
-        Asked(study.table(records("mqar", "noisy_ar"))).drawn(plane)
+        FakeStudy(study.table(records("mqar", "noisy_ar"))).drawn(plane)
