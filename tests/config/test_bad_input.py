@@ -132,9 +132,7 @@ def test_a_bad_command_is_refused_and_starts_nothing(zoo: Zoo, cwd: Path, overri
 
 
 @pytest.mark.parametrize("words", [["--mixer", "based"], ["mixer=based", "--lr=1"]], ids=" ".join)
-def test_a_setting_with_dashes_is_refused_in_one_line(
-    zoo: Zoo, words: list[str], capfd: pytest.CaptureFixture[str]
-):
+def test_a_setting_with_dashes_is_refused(zoo: Zoo, words: list[str], capfd: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit, match="2"):
         zoo(*words)
     (line,) = capfd.readouterr().err.splitlines()
@@ -173,9 +171,7 @@ def test_a_missing_gpu_is_refused(zoo: Zoo, cwd: Path, monkeypatch: pytest.Monke
         ("result.json", '{"schema": 0}', "has schema 0, this version reads schema 2 and 3: keep it, and"),
     ],
 )
-def test_a_truncated_or_outdated_file_is_named_before_training(
-    zoo: Zoo, mode: list[str], name: str, text: str, message: str
-):
+def test_a_damaged_or_old_file_is_refused(zoo: Zoo, mode: list[str], name: str, text: str, message: str):
     """The file is neither read as a result nor overwritten."""
     path = written(composer().cell([*SMALL, WINDOW]).folder / name, text)
     err = zoo.refused(*mode, *SMALL, WINDOW)

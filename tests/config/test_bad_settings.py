@@ -95,7 +95,7 @@ def test_no_number_of_any_other_yaml_may_be_infinite_or_enormous(group: str):
 
 
 class Plain(Mixer[tuple]):
-    """Doubles its input. `width` is that of its output, 0 for the width of the input."""
+    """A mixer that doubles its input; `width` is that of its output, 0 for the width of the input."""
 
     def __init__(self, d_model: int, width: int = 0) -> None:
         super().__init__()
