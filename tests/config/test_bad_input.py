@@ -116,18 +116,16 @@ COMMANDS += [
 COMPOSER = composer(TOYS)
 
 
-@pytest.mark.parametrize(("overrides", "message"), BAD, ids=[" ".join(overrides) for overrides, _ in BAD])
-def test_a_cell_is_refused_in_one_line(cwd: Path, overrides: list[str], message: str):
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_a_cell_is_refused_in_one_line(cwd: Path, words: list[str], message: str):
     with refusal(message):
-        run_one(COMPOSER, [*small(overrides), *overrides])
+        run_one(COMPOSER, [*small(words), *words])
     assert list(cwd.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"), COMMANDS, ids=[" ".join(overrides) for overrides, _ in COMMANDS]
-)
-def test_a_bad_command_is_refused_and_starts_nothing(zoo: Zoo, cwd: Path, overrides: list[str], message: str):
-    assert message in zoo.refused(*small(overrides), *overrides)
+@pytest.mark.parametrize(("words", "message"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS])
+def test_a_bad_command_is_refused_and_starts_nothing(zoo: Zoo, cwd: Path, words: list[str], message: str):
+    assert message in zoo.refused(*small(words), *words)
     assert list(cwd.iterdir()) == []
 
 
@@ -139,8 +137,8 @@ def test_a_setting_with_dashes_is_refused(zoo: Zoo, words: list[str], capfd: pyt
     assert re.search(r"^--(mixer|lr=1) is no option: a setting has no dashes, (mixer|lr)=VALUE\.$", line)
 
 
-def small(overrides: list[str]) -> list[str]:
-    other_task = any(word.startswith("task=") for word in overrides)
+def small(words: list[str]) -> list[str]:
+    other_task = any(word.startswith("task=") for word in words)
     return [word for word in SMALL if not (other_task and word.startswith("task."))]
 
 
