@@ -1,4 +1,4 @@
-"""Settings held against what they are to build: pydantic's strict types, in our words."""
+"""Settings are checked against the arguments of the class they build: strict types, messages of one line."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,17 +21,17 @@ FITS = [
     (int | Literal["auto"], ("auto", 3)),
     (dict[str, Any] | None, ({"a": [1]}, None)),
     (Segments, ([{"seq_len": 3}],)),
-    (StateSize, (3, "a class of its own may take what it likes")),
+    (StateSize, (3, "any value fits a class of the project")),
 ]
 
 
 @pytest.mark.parametrize(("hint", "value"), [(hint, value) for hint, values in FITS for value in values])
-def test_what_fits(hint: Any, value: Any):
+def test_a_value_that_fits_is_accepted(hint: Any, value: Any):
     assert ill_typed("key", value, hint) == []
 
 
 @pytest.mark.parametrize(
-    ("hint", "value", "says"),
+    ("hint", "value", "message"),
     [
         (int, True, "key (=True) must be an integer."),
         (int, 3.0, "key (=3.0) must be an integer."),
@@ -52,8 +52,8 @@ def test_what_fits(hint: Any, value: Any):
         (Callable[[int], Any], 3, "key (=3) must be a part: {_target_: my_module.MyClass}."),
     ],
 )
-def test_what_does_not_is_one_line(hint: Any, value: Any, says: str):
-    assert ill_typed("key", value, hint) == [says]
+def test_a_value_that_does_not_fit_is_refused_in_one_line(hint: Any, value: Any, message: str):
+    assert ill_typed("key", value, hint) == [message]
 
 
 class Over:
@@ -64,17 +64,17 @@ class Under(Over):
     def __init__(self, *, size: int, mixer: Any, **rest: Any) -> None: ...
 
 
-def test_names_and_types_of_a_class_and_of_the_one_above():
-    def found(**given: Any) -> list[str]:
+def test_arguments_of_a_class_and_of_its_base_class_are_checked():
+    def problems(**given: Any) -> list[str]:
         return mistakes("task", given, Under, supplied=("mixer",))
 
-    assert found(seed=1, size=2, about={"label": "x"}) == []
-    assert found(seed=1, size={"_target_": "some.Part"}) == [], "that is judged where it is built"
-    assert found(seed=1, siz=2) == [
+    assert problems(seed=1, size=2, about={"label": "x"}) == []
+    assert problems(seed=1, size={"_target_": "some.Part"}) == [], "that is judged where it is built"
+    assert problems(seed=1, siz=2) == [
         "unknown key task.siz; did you mean task.size?",
         "task.size must be given: Under has no default for it.",
     ]
-    assert found(seed="a", size=2, rate=None) == [
+    assert problems(seed="a", size=2, rate=None) == [
         "task.seed (='a') must be an integer.",
         "task.rate (=None) must be a number.",
     ]

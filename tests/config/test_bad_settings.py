@@ -1,4 +1,4 @@
-"""Numbers that make no sense, yamls of one's own, places on the disk: said in one line, before any work."""
+"""Impossible numbers, a user's yamls and unusable folders are refused in one line, before any work."""
 
 import math
 import os
@@ -36,17 +36,17 @@ WINDOW = "mixer=sliding_window"
 
 
 def numbers() -> dict[str, list[str]]:
-    """Mixer -> its settings that are numbers and no sizes; those of a class and a feature map once."""
-    found: dict[str, list[str]] = {}
-    met = set()
+    """Map each mixer to its float settings; those of one class and feature map are listed once."""
+    paths: dict[str, list[str]] = {}
+    listed = set()
     for name in COMPOSER.options("mixer"):
         section = mixer_yaml(name)
         for path, value in leaves({k: v for k, v in section.items() if k != "about"}):
-            one = (section["_target_"], str(section.get("feature_map")), path)
-            if type(value) is float and one not in met:
-                met.add(one)
-                found.setdefault(name, []).append(path)
-    return found
+            setting = (section["_target_"], str(section.get("feature_map")), path)
+            if type(value) is float and setting not in listed:
+                listed.add(setting)
+                paths.setdefault(name, []).append(path)
+    return paths
 
 
 NUMBERS = numbers()
@@ -65,11 +65,11 @@ def test_a_number_is_refused_in_one_line_or_its_outputs_and_gradients_are_finite
     for path in NUMBERS[name]:
         for value in (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e12, 1e30):
             cell = with_number(whole, path, value)
-            found = Validator().problems(cell)
-            assert len(found) <= 1, found
-            assert found or _finite(cell), (path, value)
-            assert not any("cannot be built" in line for line in found), found
-            assert math.isfinite(value) or f"mixer.{path} (={value}) must be a finite number." in found
+            problems = Validator().problems(cell)
+            assert len(problems) <= 1, problems
+            assert problems or _finite(cell), (path, value)
+            assert not any("cannot be built" in line for line in problems), problems
+            assert math.isfinite(value) or f"mixer.{path} (={value}) must be a finite number." in problems
 
 
 def _finite(cell: Cell) -> bool:
@@ -81,21 +81,21 @@ def _finite(cell: Cell) -> bool:
 
 
 @pytest.mark.parametrize("group", ["task", "block", "model", "optim", "trainer"])
-def test_no_number_of_any_other_yaml_may_be_infinite_or_beyond_a_slip(group: str):
+def test_no_number_of_any_other_yaml_may_be_infinite_or_enormous(group: str):
     for name in COMPOSER.options(group):
         config = {group: COMPOSER.cell([f"{group}={name}", WINDOW]).config[group]}
         for path, value in leaves(config):
             if type(value) in (int, float) and ".about." not in path:
                 for other in (math.nan, math.inf, -math.inf, 1e30, 10**20):
-                    found = out_of_bounds(with_leaf(config, path, other))
-                    assert len(found) == 1 and found[0].startswith(f"{path} (={other}"), found
+                    problems = out_of_bounds(with_leaf(config, path, other))
+                    assert len(problems) == 1 and problems[0].startswith(f"{path} (={other}"), problems
 
 
-# a yaml of one's own ------------------------------------------------------------------------------------
+# a user's yaml -------------------------------------------------------------------------------------------
 
 
 class Plain(Mixer[tuple]):
-    """Doubles its input.  width: of its output; 0: as it should be."""
+    """A mixer that doubles its input; `width` is that of its output, 0 for the width of the input."""
 
     def __init__(self, d_model: int, width: int = 0) -> None:
         super().__init__()
@@ -114,33 +114,33 @@ YAML = "_target_: tests.config.test_bad_settings.Plain\nd_model: ${d_model}\nwid
 
 @pytest.fixture
 def mine(cwd: Path) -> Any:
-    """run(yaml, *words): a cell of the mixer that this yaml describes."""
+    """Return run(yaml, *words), which trains a cell of the mixer in this yaml and returns its record."""
 
     def run(yaml: str, *words: str) -> dict[str, Any]:
         written(cwd / "conf" / "mixer" / "mine.yaml", yaml)
-        own = composer(cwd / "conf")
-        run_one(own, [*SMALL, "mixer=mine", *words])
-        return store.read(own.cell([*SMALL, "mixer=mine", *words]).folder)
+        compose = composer(cwd / "conf")
+        run_one(compose, [*SMALL, "mixer=mine", *words])
+        return store.read(compose.cell([*SMALL, "mixer=mine", *words]).folder)
 
     return run
 
 
 @pytest.mark.parametrize("about", ["", "about:\n", "about: {label: null, layers: [base_conv, mixer]}\n"])
-def test_what_a_yaml_leaves_unsaid_has_a_default(mine: Any, about: str):
+def test_an_omitted_about_has_defaults(mine: Any, about: str):
     record = mine(YAML + about, "max_examples=4")
     assert (record["label"], record["family"], record["knob"]) == ("mine", "other", {})
     assert score_tables.named(record) == ""
     assert len(record["layers"]) == 2
 
 
-def test_a_knob_of_ones_own_stands_in_the_table_of_a_sweep(mine: Any):
+def test_a_users_knob_is_shown_in_the_sweep_table(mine: Any):
     record = mine(YAML + "about: {family: doublers, knob: {width: [0, 16]}}\n", "mixer.width=16")
     assert record["family"] == "doublers"
     assert score_tables.named(record) == "width=16"
 
 
 @pytest.mark.parametrize(
-    ("yaml", "says"),
+    ("yaml", "message"),
     [
         (YAML + "about: {label: 3}\n", "about.label (=3) of mixer=mine must be a word."),
         (YAML + "about: 3\n", "about (=3) of mixer=mine must be {label: NAME"),
@@ -155,17 +155,17 @@ def test_a_knob_of_ones_own_stands_in_the_table_of_a_sweep(mine: Any):
         ("d_model: ${d_model}\n", "mixer._target_ (=None) must name a Mixer"),
     ],
 )
-def test_a_mistake_in_it_is_one_line_before_anything_starts(
-    mine: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], yaml: str, says: str
+def test_a_mistake_in_a_users_yaml_is_refused_before_anything_starts(
+    mine: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], yaml: str, message: str
 ):
-    with refusal(says):
+    with refusal(message):
         mine(yaml)
     assert capfd.readouterr() == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == ["conf"]
 
 
 @pytest.mark.parametrize("width", [1, 8])
-def test_an_output_of_another_width_is_named(mine: Any, width: int):
+def test_an_output_of_the_wrong_width_fails_the_cell(mine: Any, width: int):
     """A width of one would be added to every channel of the stream."""
     with pytest.raises(CellFailed) as failed:
         mine(YAML, f"mixer.width={width}")
@@ -177,7 +177,7 @@ def test_an_output_of_another_width_is_named(mine: Any, width: int):
 
 
 @pytest.mark.parametrize("what", ["file", "loop", "nothing", "result.json", "metrics.csv", "env.json"])
-def test_what_stands_where_a_record_belongs(cwd: Path, what: str):
+def test_anything_else_in_place_of_a_record_is_refused(cwd: Path, what: str):
     folder = COMPOSER.cell([*SMALL, WINDOW]).folder
     folder.parent.mkdir()
     if what == "file":
@@ -191,7 +191,7 @@ def test_what_stands_where_a_record_belongs(cwd: Path, what: str):
     assert str(folder) in str(error.value)
 
 
-def test_a_name_too_long(cwd: Path):
+def test_a_folder_name_that_is_too_long_is_refused(cwd: Path):
     with pytest.raises(ValueError, match=r"File name too long.*: give another with results=FOLDER"):
         run_one(COMPOSER, [*SMALL, WINDOW, f"results={'a' * 256}"])
 
@@ -204,11 +204,11 @@ def test_a_folder_may_be_called_anything(name: str):
 
 
 @pytest.mark.parametrize("word", ["results=${oc.env:HOME}/x", "results=a,b", "lr=2024", "results='ä'"])
-def test_what_means_something_is_left_as_it_is(word: str):
+def test_a_word_with_a_meaning_is_left_unquoted(word: str):
     assert command_line.readable([word]) == [word]
 
 
-def test_a_folder_at_home(zoo: Zoo, cwd: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_tilde_is_the_home_folder(zoo: Zoo, cwd: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(cwd))
     zoo.done(*SMALL, WINDOW, "results=~/jährlich/2024")
     assert len(store.records(cwd / "jährlich" / "2024")) == 1
@@ -218,7 +218,7 @@ def test_a_folder_at_home(zoo: Zoo, cwd: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    ("yaml", "says"),
+    ("yaml", "message"),
     [
         ("_target_: [", "mine.yaml, line "),
         ("3\n", "mine.yaml: Invalid loaded object type: int"),
@@ -228,17 +228,15 @@ def test_a_folder_at_home(zoo: Zoo, cwd: Path, monkeypatch: pytest.MonkeyPatch):
         (None, "mine.yaml is no file."),  # a pipe
     ],
 )
-def test_the_list_of_mixers_with_a_broken_yaml(tmp_path: Path, yaml: str | None, says: str):
+def test_the_list_of_mixers_refuses_a_broken_yaml(tmp_path: Path, yaml: str | None, message: str):
     (tmp_path / "mixer").mkdir()
     path = tmp_path / "mixer" / "mine.yaml"
     os.mkfifo(path) if yaml is None else path.write_text(yaml)
-    with refusal(says, SystemExit):
+    with refusal(message, SystemExit):
         list_mixers(["--config-dir", str(tmp_path)])
 
 
-def test_the_list_of_mixers_with_one_that_says_nothing_of_itself(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_mixer_without_about_is_listed_by_its_file_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     written(tmp_path / "mixer" / "mine.yaml", YAML)
     list_mixers(["--config-dir", str(tmp_path), "--markdown"])
     assert "| mine | `mine` |" in capsys.readouterr().out

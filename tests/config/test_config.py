@@ -3,9 +3,8 @@
 import copy
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import create_autospec
 
 import hydra
 import pytest
@@ -42,7 +41,7 @@ def cell(*overrides: str) -> Cell:
         "mixer=attention model.layers=[attention,{mixer:{num_heads:2}}] trainer=gpu mixer={bias:false}",
     ],
 )
-def test_a_cached_composition_is_hydras_own(words: str):
+def test_a_cached_composition_equals_hydras(words: str):
     overrides = words.split()
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         plain = hydra.compose("config", overrides=overrides, return_hydra_config=True)
@@ -65,18 +64,19 @@ def test_a_copy_from_the_cache_shares_nothing():
 
 
 def test_the_run_id_ignores_where_and_how_and_nothing_else():
-    one = cell().run_id
+    run_id = cell().run_id
     same = ["results=elsewhere", "trainer.threads=2", "trainer.checkpoint_every=7", "logger=tensorboard"]
     same += ["trainer.step=eager", "trainer.step=compile", "trainer.checkpoint_seconds=5"]
     same += ["mixer.about.label=Other", "d_model=64", "mixer=sliding_window", "optim.weight_decay=1e-1"]
-    assert {cell(word).run_id for word in same} == {one}
+    same += ["keep_weights=true", "keep_weights=false"]
+    assert {cell(word).run_id for word in same} == {run_id}
     other = ["d_model=32", "n_layers=3", "seed=1", "lr=1e-3", "mixer.window=4", "optim.max_epochs=1"]
     other += ["task.vocab_size=64", "trainer.precision=64-true", "model.init_std=0.1", "mixer=attention"]
-    assert len({one, *(cell(word).run_id for word in other)}) == len(other) + 1
+    assert len({run_id, *(cell(word).run_id for word in other)}) == len(other) + 1
     assert cell("lr=1").run_id == cell("lr=1.0").run_id
 
 
-def test_a_setting_added_later_leaves_older_cells_their_names():
+def test_a_new_setting_with_its_usual_value_changes_no_run_id():
     now = cell("mixer=attention")
     before = copy.deepcopy(now)
     for settings in (before.config["mixer"], *before.config["model"]["layers"]):
@@ -85,14 +85,14 @@ def test_a_setting_added_later_leaves_older_cells_their_names():
     assert before.run_id == now.run_id != cell("mixer=attention", "mixer.dropout=0.1").run_id
 
 
-def test_a_point_sets_seed_and_lr_aside_wherever_they_are_used():
+def test_a_point_ignores_seed_and_lr_wherever_they_are_used():
     assert cell("seed=3", "lr=0.1").config["task"]["seed"] == 3
     assert cell("seed=3", "lr=0.1").point == cell().point
     assert cell("seed=3", "task.seed=3").point != cell("seed=3").point
     assert cell("d_model=32").point != cell().point
 
 
-def test_a_gpu_trains_cells_together_unless_told_otherwise():
+def test_a_gpu_trains_cells_together_by_default():
     words = {"trainer=cpu": 1, "trainer=gpu": "auto", "trainer.accelerator=gpu": 1}
     assert {word: cell(word).config["population"] for word in words} == words
     assert cell("trainer=gpu", "population=4").config["population"] == 4
@@ -100,18 +100,16 @@ def test_a_gpu_trains_cells_together_unless_told_otherwise():
 
 
 def test_a_layer_pattern_repeats_and_takes_changes():
-    layers = cell("n_layers=5", "model.layers=[base_conv,mixer,{mixer:{window:2}}]", "d_model=32").config[
-        "model"
-    ]["layers"]
-    assert [layer["_target_"].rsplit(".", 1)[1] for layer in layers] == [
-        *("BaseConv", "SlidingWindow", "SlidingWindow", "BaseConv", "SlidingWindow"),
-    ]
+    pattern = "model.layers=[base_conv,mixer,{mixer:{window:2}}]"
+    layers = cell("n_layers=5", pattern, "d_model=32").config["model"]["layers"]
+    kinds = ["BaseConv", "SlidingWindow", "SlidingWindow", "BaseConv", "SlidingWindow"]
+    assert [layer["_target_"].rsplit(".", 1)[1] for layer in layers] == kinds
     assert [layer.get("window") for layer in layers] == [None, 8, 2, None, 8]
     assert {layer["d_model"] for layer in layers} == {32}
     assert all("about" not in layer for layer in layers)
 
 
-def test_a_layer_may_be_a_mixer_of_the_users_own_folder():
+def test_a_layer_may_be_a_mixer_from_a_users_folder():
     layers = cell("model.layers=[faulty,mixer]").config["model"]["layers"]
     assert layers[0]["_target_"] == "tests.toys.faulty.Faulty"
 
@@ -121,7 +119,7 @@ def test_settings_of_the_chosen_mixer_stay_out_of_the_other_layers():
     assert [layer["window"] for layer in layers] == [8, 2]
 
 
-def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
+def test_a_users_folder_adds_names(tmp_path: Path):
     text = (CONF / "mixer" / "sliding_window.yaml").read_text()
     written(tmp_path / "mixer" / "mine.yaml", text.replace("window: 8 ", "window: 5 "))
     mine = composer(tmp_path).cell(["mixer=mine"])
@@ -129,7 +127,7 @@ def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
     assert mine.config["mixer"]["window"] == 5
 
 
-def test_nothing_touches_hydras_private_parts():
+def test_no_module_imports_hydras_private_parts():
     files = [path for top in ("zoo", "hydra_plugins", "analysis") for path in (ROOT / top).rglob("*.py")]
     assert not [path for path in files if re.search(r"(from|import) hydra\._", path.read_text())]
 
@@ -137,7 +135,7 @@ def test_nothing_touches_hydras_private_parts():
 @pytest.mark.parametrize(
     "flag", ["--cfg job", "-c hydra", "-cn x", "--info", "-i plugins", "-r", "--package a.b"]
 )
-def test_every_flag_of_hydras_is_read_as_hydra_reads_it(flag: str):
+def test_hydras_flags_are_parsed_as_hydra_parses_them(flag: str):
     from hydra._internal.utils import get_args_parser
 
     words = ["mixer=based", "-m", "-cd", "here", *flag.split()]
@@ -146,41 +144,32 @@ def test_every_flag_of_hydras_is_read_as_hydra_reads_it(flag: str):
 
 
 @pytest.mark.parametrize("words", [["mixer=sliding_window"], ["-m", "mixer=sliding_window", "seed=0,1"]])
-def test_a_command_composes_each_choice_of_yamls_once(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """All but the mixer, for a cell and for the layers of its pattern; a sweep: for its sweeper, too."""
-    composed: list[list[str]] = []
+def test_a_command_composes_yamls_once(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each command composes all but the mixer once; a sweep composes once more, for its sweeper."""
     loader = type(COMPOSER.loader)
-    monkeypatch.setattr(loader, "load_configuration", _noting(loader.load_configuration, composed))
+    load = create_autospec(loader.load_configuration, side_effect=loader.load_configuration)
+    monkeypatch.setattr(loader, "load_configuration", load)
     monkeypatch.setattr(run, "run_one", lambda composer, words: composer.cell(words))
     monkeypatch.setattr(sweep, "run_sweep", lambda composer, batch, workers: [*map(composer.cell, batch)])
     monkeypatch.setattr(sys, "argv", ["zoo.run", *words])
     assert run.main() == 0
+    composed = [call.kwargs.get("overrides") or call.args[2] for call in load.call_args_list]
     assert composed == ([words[1:]] if words[0] == "-m" else []) + [["~mixer"]]
 
 
-def _noting(compose: Callable[..., Any], noted: list[list[str]]) -> Callable[..., Any]:
-    def and_composing(loader: Any, config_name: str, overrides: list[str], **how: Any) -> Any:
-        noted.append(overrides)
-        return compose(loader, config_name, overrides, **how)
-
-    return and_composing
-
-
-def test_a_yaml_that_says_something_about_the_mixer_is_composed_whole(tmp_path: Path):
+def test_a_yaml_that_changes_the_mixer_is_composed_with_it(tmp_path: Path):
     written(tmp_path / "experiment" / "mine.yaml", "# @package _global_\nmixer: {window: 5}\n")
-    its = composer(tmp_path)
-    assert its.cell(["experiment=mine", "mixer=sliding_window"]).config["mixer"]["window"] == 5
-    assert its.cell(["mixer=sliding_window"]).config["mixer"]["window"] == 8
+    mine = composer(tmp_path)
+    assert mine.cell(["experiment=mine", "mixer=sliding_window"]).config["mixer"]["window"] == 5
+    assert mine.cell(["mixer=sliding_window"]).config["mixer"]["window"] == 8
 
 
-def test_a_yaml_s_mistake_about_hydra_is_found_though_hydra_s_part_is_left_out(tmp_path: Path):
+def test_a_wrong_hydra_section_in_a_yaml_is_refused(tmp_path: Path):
     written(tmp_path / "experiment" / "mine.yaml", "# @package _global_\nhydra: {launchr: {}}\n")
-    its = composer(tmp_path)
+    mine = composer(tmp_path)
     with pytest.raises(ValueError, match="In 'experiment/mine': ConfigKeyError"):
-        its.cell(["experiment=mine"])
-    assert its.cell(["mixer=attention"]).mixer == "attention"  # what was merged into one stays there
+        mine.cell(["experiment=mine"])
+    assert mine.cell(["mixer=attention"]).mixer == "attention"  # the failed composition changes no later one
 
 
 @pytest.mark.parametrize(

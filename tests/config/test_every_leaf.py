@@ -1,8 +1,7 @@
-"""Every leaf of the configuration changes something: an option that does nothing is a lie.
+"""Every leaf of the configuration changes something: no option is without effect.
 
-Each leaf is set to other valid values, under the yaml's own settings and under its variants, until what is
-built or done differs.  What counts is what comes out (weights, outputs, sizes, batches, metrics, folders),
-never an attribute that merely holds the value.
+Each leaf is set to other valid values, under the yaml's own settings and under its variants, until a result
+differs: weights, outputs, sizes, batches, metrics or folders, never an attribute that merely holds the value.
 """
 
 import re
@@ -41,6 +40,7 @@ OTHERS: dict[type, list[Any]] = {
 
 
 def leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted path and the value of each leaf of a config, but for targets."""
     if isinstance(node, dict | list) and node:
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
             yield from leaves(value, f"{path}.{key}" if path else str(key))
@@ -49,6 +49,7 @@ def leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def with_leaf(node: Any, path: str, value: Any) -> Any:
+    """Return a copy of a config with the leaf at this path set to `value`."""
     key, _, rest = path.partition(".")
     copy = dict(node) if isinstance(node, dict) else list(node)
     at: Any = key if isinstance(node, dict) else int(key)
@@ -57,7 +58,7 @@ def with_leaf(node: Any, path: str, value: Any) -> Any:
 
 
 def others(value: Any, complaint: Callable[[Any], str]) -> list[Any]:
-    """Other values of its kind; a word's are those that its refusal names."""
+    """List other values of the same type; for a word, those that its error message names."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, str):
@@ -71,9 +72,9 @@ def others(value: Any, complaint: Callable[[Any], str]) -> list[Any]:
 
 @pytest.mark.parametrize("name", sorted({case.name for case in cases()}))
 def test_every_setting_of_a_mixer_changes_what_it_computes(name: str):
-    own = [case for case in cases() if case.name == name]
-    paths = [path for path, _ in leaves(settings(own[0])) if path != "d_model"]
-    dead = [path for path in paths if not any(any(_differs(case, path)) for case in own)]
+    variants = [case for case in cases() if case.name == name]
+    paths = [path for path, _ in leaves(settings(variants[0])) if path != "d_model"]
+    dead = [path for path in paths if not any(any(_differs(case, path)) for case in variants)]
     assert not dead, f"conf/mixer/{name}.yaml: nothing changes with {dead}"
 
 
@@ -81,7 +82,7 @@ def _differs(case: Case, path: str) -> Iterator[bool]:
     given, top = settings(case), path.split(".")[0]
     here = dict(leaves(given))
     if path not in here:
-        return  # a variant put another thing in its place
+        return  # the variant has replaced this section
     before = _mixer_prints(case)
 
     def changed(value: Any) -> Case:
@@ -118,7 +119,7 @@ def _mixer_prints(case: Case) -> list[Any]:
 
 @cache
 def _gradients(case: Case) -> list[bytes]:
-    """What a mixer learns from: a loss of its own may reach its weights alone, and no output."""
+    """Return the gradients of the weights: a mixer's own loss may reach them and no output."""
     mixer = _built(case).train()
     draw = torch.Generator().manual_seed(1)
     mixer(torch.randn(2, 48, WIDTH, dtype=torch.float64, generator=draw)).square().sum().backward()
@@ -133,7 +134,7 @@ def _bytes(x: torch.Tensor) -> bytes:
 
 
 CORPORA = {"text": ("corpus.files", "corpus.packages", "corpus.source")}  # shown in tests/tasks/corpora
-SAID = {  # values that no refusal names and no usual number is
+MORE = {  # valid values that no error message names
     "group": ["Z4"],
     "noise_percent": [60],
     "state_codec": ["{format: int3}"],
@@ -167,7 +168,7 @@ def _task_differs(given: dict[str, Any], path: str, before: list[Any]) -> Iterat
             return str(error)
         return ""
 
-    tried = [*others(value, complaint), *SAID.get(path.rpartition(".")[2], [])]
+    tried = [*others(value, complaint), *MORE.get(path.rpartition(".")[2], [])]
     tried += [2 * value, value - 1] if type(value) is int else []
     for other in tried:
         if other != value and not complaint(other):
@@ -175,12 +176,12 @@ def _task_differs(given: dict[str, Any], path: str, before: list[Any]) -> Iterat
 
 
 def _with_room(given: dict[str, Any], path: str) -> dict[str, Any]:
-    """Where another value of this setting may be valid."""
+    """Return settings under which another value of this one may be valid."""
     if path == "num_passes":  # more passes need room: one pair a row
         for leaf in [leaf for leaf, _ in leaves(given) if leaf.endswith("num_kv_pairs")]:
             given = with_leaf(given, leaf, 1)
     shortest = path.replace("longest", "shortest")
-    if shortest != path and shortest in dict(leaves(given)):  # of one length, which is then the shortest too
+    if shortest != path and shortest in dict(leaves(given)):  # a single length is the shortest too
         given = with_leaf(given, shortest, 4)
     if path.endswith("noise_percent"):  # noise is made of tokens of its own
         given = with_leaf(given, "noise_tokens", 8)
@@ -197,7 +198,7 @@ def _task_prints(config: dict[str, Any]) -> list[Any]:
     return [*prints, [stream.plan(epoch) for epoch in (0, 1)]]
 
 
-# all the rest: what a tiny training does ----------------------------------------------------------------
+# all other leaves: a tiny training -----------------------------------------------------------------------
 
 CONTEXTS = (
     (),
@@ -206,7 +207,7 @@ CONTEXTS = (
     ("block=zoology",),
     ("block.mlp=rwkv_channel_mix",),
 )
-# block.layer is filled in; tests/population/, tests/evaluation/ and tests/training/ show what others do
+# block.layer is filled in; tests/population/, tests/evaluation/ and tests/training/ test the others
 ELSEWHERE = (
     "mixer.",
     "task.",
@@ -234,7 +235,7 @@ def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypa
         before = dict(leaves(cell.config))
         if path not in before:
             continue
-        seen = _run_prints(cell, tmp_path, monkeypatch)
+        unchanged = _run_prints(cell, tmp_path, monkeypatch)
 
         def changed(value: Any, context: tuple[str, ...] = context) -> Cell:
             word = "null" if value is None else value
@@ -246,9 +247,9 @@ def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypa
             except ValueError as error:  # it cannot even be composed
                 return str(error)
 
-        tried = [*SAID.get(path.rpartition(".")[2], []), *others(before[path], complaint)]
+        tried = [*MORE.get(path.rpartition(".")[2], []), *others(before[path], complaint)]
         valid = (value for value in tried if not complaint(value))
-        if any(_run_prints(changed(value), tmp_path, monkeypatch) != seen for value in islice(valid, 3)):
+        if any(_run_prints(changed(value), tmp_path, monkeypatch) != unchanged for value in islice(valid, 3)):
             return
     pytest.fail(f"{path} changes nothing")
 
@@ -263,7 +264,7 @@ def _run_prints(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> lis
 
 
 def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Metrics, shapes of the batches, threads, checkpoints, the folder: what can be seen from outside."""
+    """Train, and return metrics, shapes of the batches, threads, checkpoints and the folder."""
     shapes: list[Any] = []
     forward, save = SequenceModel.forward, checkpoint.save
     with monkeypatch.context() as patch:
@@ -290,11 +291,11 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     ]
 
 
-# what is shown ------------------------------------------------------------------------------------------
+# the record --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", ["label", "family", "knob"])
-def test_what_is_said_about_a_mixer_stands_in_the_record(key: str):
+def test_the_about_of_a_mixer_is_in_the_record(key: str):
     cell = COMPOSER.cell(TINY)
     cell.config["mixer"]["about"][key] = "another"
     assert record(cell, outcome())[key] == "another"
@@ -307,16 +308,16 @@ def test_the_layers_of_a_mixer_are_the_models():
 
 
 def test_a_dead_setting_is_noticed(tmp_path: Path):
-    """The net itself: a mixer that swallows an option is caught."""
+    """The check itself works: a mixer that ignores an option is caught."""
     text = (FOLDER / "mixer" / "sliding_window.yaml").read_text()
-    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.config.test_every_leaf.Swallows")
+    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.config.test_every_leaf.Ignoring")
     written(tmp_path / "mixer" / "deaf.yaml", yaml.replace("num_heads: 1\n", "num_heads: 1\ndead: 3\n", 1))
-    deaf = next(case for case in cases(tmp_path) if not case.changes)
-    assert any(_differs(deaf, "window"))
-    assert not any(_differs(deaf, "dead"))
+    case = next(case for case in cases(tmp_path) if not case.changes)
+    assert any(_differs(case, "window"))
+    assert not any(_differs(case, "dead"))
 
 
-class Swallows(SlidingWindow):
+class Ignoring(SlidingWindow):
     def __init__(self, dead: int, **rest: Any) -> None:
         del dead
         super().__init__(**rest)

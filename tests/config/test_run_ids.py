@@ -1,4 +1,4 @@
-"""The names of cells: the same words find what was trained; every yaml in conf/ makes a cell."""
+"""Run ids stay as they are, so that the same words name the same cell; every yaml in conf/ makes a cell."""
 
 import importlib.util
 import json
@@ -28,22 +28,22 @@ KNOWN = {
 
 
 def published(archive: Path) -> dict[str, list[str]]:
-    """Run id -> words, of a few cells of every mixer."""
-    found: dict[str, list[str]] = {}
+    """Map run ids to words, for a few cells of every mixer in the archive."""
+    cells: dict[str, list[str]] = {}
     with zipfile.ZipFile(archive) as file:
         for name in sorted(n for n in file.namelist() if n.endswith("env.json")):
             run_id = name.split("/")[-2]
             mixer = run_id.rpartition("-")[0]
-            if sum(known.rpartition("-")[0] == mixer for known in found) < A_MIXER:
-                found[run_id] = json.loads(file.read(name))["overrides"]
-    return found
+            if sum(known.rpartition("-")[0] == mixer for known in cells) < A_MIXER:
+                cells[run_id] = json.loads(file.read(name))["overrides"]
+    return cells
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 def test_published_words_name_the_published_cells(archive: Path) -> None:
     compose = composer()
-    wanted = published(archive)
-    assert {run_id: compose.cell(words).run_id for run_id, words in wanted.items()} == {r: r for r in wanted}
+    cells = published(archive)
+    assert {run_id: compose.cell(words).run_id for run_id, words in cells.items()} == {r: r for r in cells}
 
 
 @pytest.mark.parametrize("words", KNOWN)
@@ -51,7 +51,7 @@ def test_known_words_name_known_cells(words: str) -> None:
     assert composer().cell(words.split()).run_id == KNOWN[words]
 
 
-def test_what_workers_preload_is_there() -> None:
+def test_modules_that_workers_preload_can_be_imported() -> None:
     """The fork server swallows an ImportError: workers would only start slower."""
     for module in PRELOADED:
         __import__(module)
@@ -65,7 +65,7 @@ NEEDS = {"logger=tensorboard": "tensorboard", "logger=wandb": "wandb", "logger=m
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_composes_and_checks(choice: str, monkeypatch: pytest.MonkeyPatch):
+def test_every_choice_composes_and_passes_the_checks(choice: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WANDB_MODE", "offline")  # no account here
     cell = compose([choice])
     package = NEEDS.get(choice)

@@ -1,4 +1,4 @@
-"""A cell that begins with another's weights: its name, refusals, what is fresh, the order of work."""
+"""A cell that starts from another's weights: its name, refusals, fresh weights and the order of work."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def child(*words: str) -> Cell:
     return COMPOSER.cell([*SMALL, "mixer=sliding_window", *words])
 
 
-def test_the_run_id_names_the_start_wherever_it_lies():
+def test_the_run_id_depends_on_the_start_and_not_on_its_folder():
     here, there = child("start=based-0123456789ab"), child("start=a/b/based-0123456789ab", "results=c")
     assert here.run_id == there.run_id not in (child().run_id, child("start=based-ba9876543210").run_id)
     assert here.start_place == Path("results/based-0123456789ab")
@@ -40,7 +40,7 @@ def test_the_run_id_names_the_start_wherever_it_lies():
     assert child().run_id == child("start=null").run_id and "start" not in child().config
 
 
-def test_words_name_a_cell_of_the_same_seed_and_all_seeds_make_one_point():
+def test_a_start_in_words_has_the_seed_of_its_cell():
     first, second = child(WORDS), child(WORDS, "seed=1", "lr=1e-2")
     assert first.parent and second.parent and second.parent.seed == 1
     assert first.start == first.parent.run_id != second.start
@@ -52,7 +52,7 @@ def test_words_name_a_cell_of_the_same_seed_and_all_seeds_make_one_point():
     assert [cell.mixer for cell in grandchild.lineage] == ["attention", "se_attn", "based"]
 
 
-def test_what_the_cells_of_a_sweep_share_need_not_be_shared_by_those_they_start_from():
+def test_shared_words_are_those_of_the_cells_without_their_starts():
     cells = [child(WORDS), child(WORDS, "lr=1e-2")]
     starts = [cell.parent for cell in cells if cell.parent]
     shared, apart = words_apart([*starts, *cells])
@@ -62,7 +62,7 @@ def test_what_the_cells_of_a_sweep_share_need_not_be_shared_by_those_they_start_
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of records with attention in it, and what an SE-Attn made of that."""
+    """Return a folder with the records of an attention cell and of an SE-Attn that starts from it."""
     place = tmp_path_factory.mktemp("start")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -76,31 +76,31 @@ def run(patch: pytest.MonkeyPatch, *words: str) -> None:
 
 
 def records(place: Path) -> dict[str, dict[str, Any]]:
-    found = [json.loads(path.read_text()) for path in place.glob("results/*/result.json")]
-    return {record["mixer"]: record for record in found}
+    results = [json.loads(path.read_text()) for path in place.glob("results/*/result.json")]
+    return {record["mixer"]: record for record in results}
 
 
-def test_one_command_trains_what_is_missing(
+def test_one_command_trains_the_start_and_the_cell_once(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    found = records(trained)
-    assert found.keys() == {"attention", "se_attn_lm"}
-    assert found["se_attn_lm"]["start"] == found["attention"]["run_id"] and "start" not in found["attention"]
-    assert found["se_attn_lm"]["fresh"] == ["blocks.1.mixer.choice.summaries.landmark"]
+    both = records(trained)
+    assert both.keys() == {"attention", "se_attn_lm"}
+    assert both["se_attn_lm"]["start"] == both["attention"]["run_id"] and "start" not in both["attention"]
+    assert both["se_attn_lm"]["fresh"] == ["blocks.1.mixer.choice.summaries.landmark"]
     times = {path: path.stat().st_mtime_ns for path in trained.glob("results/*/*")}
     monkeypatch.chdir(trained)
     run(monkeypatch, *CHILD)
     assert "not done again" in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in trained.glob("results/*/*")} == times
-    library.load(trained / "results" / found["se_attn_lm"]["run_id"])
+    library.load(trained / "results" / both["se_attn_lm"]["run_id"])
 
 
-def test_it_begins_where_the_other_ended(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_cell_starts_with_the_final_weights(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(trained)
     before = library.load("results", records(trained)["attention"]["run_id"]).model.state_dict()
-    begun = resume(build(COMPOSER.cell(CHILD), tmp_path))
-    after = begun.model.state_dict()
-    assert begun.position.fresh == ["blocks.1.mixer.choice.summaries.landmark"]
+    run = resume(build(COMPOSER.cell(CHILD), tmp_path))
+    after = run.model.state_dict()
+    assert run.position.fresh == ["blocks.1.mixer.choice.summaries.landmark"]
     for name, tensor in before.items():
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=0, msg=name)
 
@@ -115,8 +115,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("word", REFUSED)
-def test_weights_that_do_not_fit(trained: Path, zoo: Zoo, word: str):
-    """Names and shapes are said of a start that is trained, and (once) of one that is still to be."""
+def test_weights_that_do_not_fit_are_refused(trained: Path, zoo: Zoo, word: str):
+    """The message names weights and shapes, also (tested once) for a start that is not yet trained."""
     mixer = ("mixer=sliding_window", "mixer.bias=true") if "mixer" not in word else ("mixer=sliding_window",)
     run_id = records(trained)["attention"]["run_id"]
     for start in (f"start={trained}/results/{run_id}", *[WORDS] * (word == "d_model=8")):
@@ -125,19 +125,19 @@ def test_weights_that_do_not_fit(trained: Path, zoo: Zoo, word: str):
     assert not Path("results").exists()
 
 
-def test_weights_that_are_whole_numbers_do_not_fit():
-    """They would have been rounded into their places in silence."""
+def test_integer_weights_are_refused():
+    """A copy into float weights would round them in silence."""
     cell = compose(["mixer=attention", *SMALL])
     model = outline(cell)
-    found = {name: value.int() for name, value in model.state_dict().items()}
+    weights = {name: value.int() for name, value in model.state_dict().items()}
     with pytest.raises(ValueError, match=r"embedding holds torch.int32 there and torch.float32 here"):
-        initial_weights._fresh(found, model, cell)
+        initial_weights._fresh(weights, model, cell)
 
 
-def test_a_start_that_is_none(trained: Path, zoo: Zoo):
+def test_a_start_that_cannot_be_used_is_refused(trained: Path, zoo: Zoo):
     run_id = records(trained)["attention"]["run_id"]
     place = Path("results") / run_id
-    said = {}
+    errors = {}
     for name in ("missing", "unfinished", "no weights", "renamed"):
         if name != "missing":
             shutil.copytree(trained / place, place, dirs_exist_ok=True)
@@ -147,19 +147,19 @@ def test_a_start_that_is_none(trained: Path, zoo: Zoo):
             (place / "weights.safetensors").unlink()
         if name == "renamed":
             place = place.rename(place.parent / "attention-other")
-        said[name] = zoo.refused(*SMALL, "mixer=sliding_window", f"start={place}")
-    assert said["missing"].startswith(f"start (=results/{run_id}) is no folder at results/{run_id}: give")
-    assert "is not finished: give the command that made it once more" in said["unfinished"]
-    assert "keep_weights=true" in said["no weights"]
-    assert f"is the record of {run_id}" in said["renamed"]
-    for word, says in {
+        errors[name] = zoo.refused(*SMALL, "mixer=sliding_window", f"start={place}")
+    assert errors["missing"].startswith(f"start (=results/{run_id}) is no folder at results/{run_id}: give")
+    assert "is not finished: give the command that made it once more" in errors["unfinished"]
+    assert "keep_weights=true" in errors["no weights"]
+    assert f"is the record of {run_id}" in errors["renamed"]
+    for word, message in {
         "start=.": "must be the folder of a finished cell",
         "start={mixer:atention}": "start: unknown mixer atention; did you mean attention?",
     }.items():
-        assert says in zoo.refused(*SMALL, word)
+        assert message in zoo.refused(*SMALL, word)
 
 
-def test_what_starts_from_a_failed_cell_has_failed_too(cwd: Path):
+def test_a_cell_whose_start_fails_is_failed_too(cwd: Path):
     cells = [child(WORDS), child(WORDS, "seed=1"), child("seed=2")]
     todo = [one for cell in cells for one in cell.lineage]
     assert [len(wave) for wave in waves(todo)] == [3, 2] and [len(wave) for wave in waves(cells)] == [3]

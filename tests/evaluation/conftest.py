@@ -1,4 +1,4 @@
-"""Cells that were trained once for all of these tests."""
+"""Fixtures of the evaluation tests: trained cells, and the command."""
 
 import shutil
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from zoo.launch.run_cell import run_cell
 
 collect_ignore_glob = [] if find_spec("safetensors") else ["test_*.py"]
 
-# what weights may hold, each in one cell: shared and tied ones, buffers that training fills, float64, a head
+# cells whose weights differ in kind: tied, shared, buffers filled in training, float64, mixed precision
 CELLS = {
     "attention": {"mixer": "attention"},
     "shared": {
@@ -39,7 +39,7 @@ CELLS = {
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Name in CELLS -> the folder of its record; read only."""
+    """Map each name in CELLS to the folder of its record; read only."""
     home = tmp_path_factory.mktemp("trained")
     return {name: _trained(home, changes) for name, changes in CELLS.items()}
 
@@ -52,13 +52,13 @@ def _trained(home: Path, changes: dict[str, object]) -> Path:
 
 @pytest.fixture(scope="session")
 def held(trained: dict[str, Path]) -> Trained:
-    """The first cell as `zoo.load` holds it; read only."""
+    """Return the first cell as `zoo.load` returns it; read only."""
     return load(trained["attention"])
 
 
 @pytest.fixture(scope="session")
 def inexact(held: Trained) -> Trained:
-    """The same, of a mixer that cannot decode token by token."""
+    """Return the first cell with a mixer that cannot decode token by token."""
     model = deepcopy(held.model)
     model.mixers[0].exact_decode = False
     return replace(held, model=model)
@@ -69,13 +69,13 @@ Ask = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
-    """`python -m zoo.evaluate words`: its output and errors, where it ends with this exit code."""
+    """Run `python -m zoo.evaluate words`, check its exit code, and return stdout and stderr."""
     return partial(Run(capsys), evaluate.main)
 
 
 @pytest.fixture
 def one(trained: dict[str, Path], tmp_path: Path) -> Path:
-    """A copy of the first cell, to write in; alone in its results folder."""
+    """Return a copy of the first cell that may be changed, alone in its results folder."""
     folder = tmp_path / "results" / trained["attention"].name
     shutil.copytree(trained["attention"], folder)
     return folder

@@ -1,4 +1,4 @@
-"""Rows as they were asked: the same places for every model, and the answers that its score counts."""
+"""The table of answers has the same places for every model, and the answers that its score counts."""
 
 from pathlib import Path
 
@@ -20,9 +20,7 @@ def test_all_places_together_are_the_score_of_the_record(held: Trained) -> None:
     assert (table["right"] == (table["target"] == table["answer"])).all()
 
 
-def test_a_row_holds_what_is_asked_at_its_place_and_the_answer_at_its_source(
-    held: Trained, trained: dict[str, Path]
-) -> None:
+def test_a_row_holds_key_and_value_at_place_and_source(held: Trained, trained: dict[str, Path]) -> None:
     table = WHOLE.table(held)
     for _, row in table.groupby(["slice", "example"]):
         tokens = [int(token) for token in row["tokens"].iloc[0].split()]
@@ -32,8 +30,8 @@ def test_a_row_holds_what_is_asked_at_its_place_and_the_answer_at_its_source(
             assert place - source == distance and tokens[source + 1] == target
             assert tokens[source] == tokens[place]  # the key, which the value follows
     other = WHOLE.table(zoo.load(trained["shared"]))
-    asked = ["slice", "example", "place", "source", "distance", "target", "tokens"]
-    pd.testing.assert_frame_equal(table[asked], other[asked])
+    shared = ["slice", "example", "place", "source", "distance", "target", "tokens"]
+    pd.testing.assert_frame_equal(table[shared], other[shared])
 
 
 def test_few_places_are_shared_out_over_slices_and_rows(held: Trained) -> None:

@@ -1,4 +1,4 @@
-"""What a trained cell is asked beyond its scores: to write, to go on farther, load and distance apart."""
+"""Evaluations beyond the scores: greedy writing, extrapolation, load and distance."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -23,7 +23,7 @@ ANS, AND, END = 1, 2, 3
 
 
 class Spelled(Around):
-    """Prompts of two lengths, and an answer of two parts: 4 or 5 tokens of a 24-token vocabulary each."""
+    """A task of prompts of two lengths, with answers of two parts: 4 or 5 tokens of 24 each."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -35,35 +35,36 @@ class Spelled(Around):
     def sample(self, split: Split, segment: int, examples: Any, device: Any = "cpu") -> Batch:
         inputs, positions, answers = [], [], []
         for i in map(int, examples):
-            said = [4 + i, 5, AND, 6 + i, END] if i % 2 else [4 + i, AND, 6, END]
-            prompt = [7 + i] * (12 - len(said)) + [ANS]
-            inputs.append(prompt + said[:-1])
-            positions.append([*range(12 - len(said), 12), 0][:5])
-            answers.append([*said, IGNORED][:5])
+            answer = [4 + i, 5, AND, 6 + i, END] if i % 2 else [4 + i, AND, 6, END]
+            prompt = [7 + i] * (12 - len(answer)) + [ANS]
+            inputs.append(prompt + answer[:-1])
+            positions.append([*range(12 - len(answer), 12), 0][:5])
+            answers.append([*answer, IGNORED][:5])
         return Batch(*(torch.tensor(field) for field in (inputs, positions, answers)))
 
 
-def test_what_is_written_is_what_whole_sequences_say_until_the_end(held: Trained) -> None:
-    asked = replace(held, task=Spelled(held.task))
-    batch = asked.task.sample("test", 0, range(6))
-    found = sorted(continued(asked, batch, 9, "x"))
-    wanted = []
+def test_greedy_writing_is_the_argmax_over_whole_sequences_until_the_end(held: Trained) -> None:
+    cell = replace(held, task=Spelled(held.task))
+    batch = cell.task.sample("test", 0, range(6))
+    actual = sorted(continued(cell, batch, 9, "x"))
+    expected = []
     for row, answers in zip(batch.inputs.tolist(), batch.answers.tolist(), strict=True):
-        tokens = row[: row.index(ANS) + 1]
-        said: list[int] = []
-        while len(said) < 9 and END not in said:
-            said.append(int(held.logits(torch.tensor([tokens + said]))[0, -1].argmax()))
-        wanted.append(Written([token for token in answers if token != IGNORED], said))
-    assert found == sorted(wanted)
+        prompt = row[: row.index(ANS) + 1]
+        output: list[int] = []
+        while len(output) < 9 and END not in output:
+            output.append(int(held.logits(torch.tensor([prompt + output]))[0, -1].argmax()))
+        expected.append(Written([token for token in answers if token != IGNORED], output))
+    assert actual == sorted(expected)
 
 
-def test_writing_stops_once_every_row_has_said_the_end(held: Trained) -> None:
+def test_writing_stops_once_every_row_has_ended(held: Trained) -> None:
     model = deepcopy(held.model)
     drawn = torch.randn(model.embedding.shape, generator=torch.Generator().manual_seed(0))
-    model.head = torch.nn.Parameter(drawn)  # it does not say the same again and again
+    model.head = torch.nn.Parameter(drawn)  # so that it does not repeat one token
     held, prompts = replace(held, model=model), held.task.sample("test", 0, range(6)).inputs
     freely = held.greedy(prompts, 6)
-    end = next(a for row in freely.tolist() for a, b in pairwise(row) if a != b)  # and would go on after it
+    # a token after which its row goes on
+    end = next(a for row in freely.tolist() for a, b in pairwise(row) if a != b)
     lengths = [row.index(end) + 1 if end in row else 6 for row in freely.tolist()]
     stopped = held.greedy(prompts, 6, end)
     assert stopped.shape[1] == max(lengths)
@@ -73,22 +74,22 @@ def test_writing_stops_once_every_row_has_said_the_end(held: Trained) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "exact", "matched"),
+    ("output", "exact", "matched"),
     [
         ([4, 5, AND, 6, END], 1.0, 1.0),
         ([4, 5, AND, 6], 0.0, 1.0),
-        ([6, AND, 4, 5, END], 0.0, 1.0),  # in another order: found, not exact
+        ([6, AND, 4, 5, END], 0.0, 1.0),  # in another order: matched, not exact
         ([9, 4, 5, END], 0.0, 0.5),
         ([4, AND, 5, 6, END], 0.0, 0.5),  # 4 and 5 are there, but not one after the other
         ([9], 0.0, 0.0),
     ],
 )
-def test_a_part_counts_where_it_stands_whole_anywhere(said: list[int], exact: float, matched: float) -> None:
-    found = _judged(Written([4, 5, AND, 6, END], said), AND, END)
-    assert found == {"exact": exact, "matched": matched, "tokens": float(len(said))}
+def test_a_whole_part_of_the_answer_counts_anywhere(output: list[int], exact: float, matched: float) -> None:
+    result = _judged(Written([4, 5, AND, 6, END], output), AND, END)
+    assert result == {"exact": exact, "matched": matched, "tokens": float(len(output))}
 
 
-def test_greedy_is_refused_in_one_line_where_nothing_can_be_written(held: Trained, inexact: Trained) -> None:
+def test_greedy_is_refused_where_nothing_can_be_written(held: Trained, inexact: Trained) -> None:
     ask = Greedy(split="test", rows=None, budget=None)
     with refusal("MQAR (seq_len=8,num_kv_pairs=2) do not follow each other"):
         ask.table(held)
@@ -112,12 +113,12 @@ def test_length_and_load_grow_one_at_a_time(held: Trained) -> None:
             assert set(series[name]) == {0 if reached.empty else reached.max()}
 
 
-def test_what_a_model_cannot_take_is_said_and_not_scored(held: Trained) -> None:
+def test_a_slice_that_is_too_long_for_the_model_is_refused_and_not_scored(held: Trained) -> None:
     model = deepcopy(held.model)
     model.positions = torch.nn.Parameter(torch.zeros(16, model.embedding.shape[1]))
     table = Extrapolation(doublings=1, rows=4).table(replace(held, model=model))
-    why = "model.learned_positions (=16) must cover the sequences: raise it to 24."
-    assert table.refused.tolist() == ["", why, ""] and table.seq_len.tolist() == [12, 24, 12]
+    message = "model.learned_positions (=16) must cover the sequences: raise it to 24."
+    assert table.refused.tolist() == ["", message, ""] and table.seq_len.tolist() == [12, 24, 12]
     assert table.accuracy.isna().tolist() == [False, True, False] and table.rows.tolist() == [4, 0, 4]
 
 
@@ -128,7 +129,7 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
     assert (table.seq_len == table.distance + 2 * table.num_kv_pairs).all()
     assert table.trained.tolist() == [1, 1, 0, 0, 0, 0]  # 2 pairs, rows of 12
     assert (table.guess == 1 / table.num_kv_pairs).all() and table.accuracy.between(0, 1).all()
-    assert table.blind.isna().tolist() == [n == 8 for n, _ in cells]  # 11 keys: 8 others are not to be had
+    assert table.blind.isna().tolist() == [n == 8 for n, _ in cells]  # 11 keys: there are no 8 others
     with pytest.raises(ValueError, match="no distance leaves room for its pairs"):
         LoadDistance(loads=[8], distances=[8], farthest=2, rows=8).table(held)
     rest = {split: [{"seq_len": 128, "num_examples": 1}] for split in SPLITS}
@@ -138,9 +139,7 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
 
 
 @pytest.mark.parametrize(("pairs", "seq_len"), [(4, 16), (4, 70), (9, 36), (9, 200)])
-def test_a_probe_asks_every_pair_at_its_distance_and_the_blind_see_no_asked_key(
-    pairs: int, seq_len: int
-) -> None:
+def test_a_probe_queries_every_pair_and_blinding_hides_the_keys(pairs: int, seq_len: int) -> None:
     examples = torch.arange(300)
     probe = made.task(MQARProbe, made.pairs(seq_len, pairs), vocab_size=64, filler="safe")
     batch = probe.sample("test", 0, examples)
@@ -150,9 +149,9 @@ def test_a_probe_asks_every_pair_at_its_distance_and_the_blind_see_no_asked_key(
     assert batch.positions.min() == seq_len - 2 * pairs and batch.positions.max() == seq_len - 2
     others = blinded(batch, 64, examples, 0)
     assert others is not None
-    asked = batch.inputs.gather(1, batch.positions)
+    queries = batch.inputs.gather(1, batch.positions)
     keys = others[:, : 2 * pairs : 2]
-    assert not (keys[:, :, None] == asked[:, None]).any() and keys.min() >= 1 and keys.max() < 32
+    assert not (keys[:, :, None] == queries[:, None]).any() and keys.min() >= 1 and keys.max() < 32
     assert all(len(set(row)) == pairs for row in keys.tolist())
     assert others[:, 1 : 2 * pairs : 2].equal(batch.inputs[:, 1 : 2 * pairs : 2])
     assert others[:, 2 * pairs :].equal(batch.inputs[:, 2 * pairs :])

@@ -1,4 +1,4 @@
-"""Number formats value by value, their bits by hand, and one mixer decoded apart, in numpy."""
+"""Number formats value by value, their bits by hand, and one mixer decoded independently, in numpy."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_every_value_of_a_small_format(name: str) -> None:
-    """A value stands, others go to the nearer, ties to the even code, what is beyond goes to the end."""
+    """A value stays, others go to the nearer, ties to the even code, larger ones to the largest."""
     grid, values = FORMATS[name].grid, np.array(VALUES[name], float)
     assert 2 ** FORMATS[name].bits - 2 * len(values) in (-1, 0, 1, 2, 8), "codes that no value uses"
     assert rounded(grid, values) == list(values) and rounded(grid, -values) == list(-values)
@@ -95,7 +95,7 @@ def test_bits_counted_by_hand() -> None:
 
 
 def test_a_coarser_scale_and_fewer_bits_are_further_away() -> None:
-    """And a rotation spreads one number that stands out, so that the others are kept better."""
+    """A rotation spreads an outlier, so that the other numbers lose less."""
     x = torch.randn(8, 2, 16, 32, generator=torch.Generator().manual_seed(2))
     x[:, :, 3, 5] *= 30
 
@@ -113,14 +113,14 @@ def test_the_rotation_undoes_itself(size: int) -> None:
 
 
 def test_the_rotation_is_of_the_key_axis() -> None:
-    """One key's row of signs spreads over 16 keys as plus and minus 1 / 4, and two bits hold it."""
+    """A row of signs at one key spreads over 16 keys as plus and minus 1 / 4, which two bits represent."""
     x = torch.zeros(2, 1, 16, 32)
     x[:, :, 3] = torch.randint(2, (32,), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
     assert torch.equal(Codec(Form("int2", "tensor", rotate=True)).code(x), x)
 
 
 def test_nearest_loses_small_writes_and_feedback_does_not() -> None:
-    """A sum of 400 writes, each .02 of a step beside a large entry."""
+    """The sum is of 400 writes of 1 / 100 of a step each, with the step set by a large entry."""
     sums = {}
     for rounding in ("nearest", "feedback"):
         codec, state, left = Codec(Form("int4", "tensor", rounding)), torch.tensor([[7.0, 0.0]]), 0.0
@@ -132,8 +132,8 @@ def test_nearest_loses_small_writes_and_feedback_does_not() -> None:
     assert sums["nearest"] == 0 and sums["feedback"] == pytest.approx(4, abs=1)
 
 
-def test_predictions_round_nothing() -> None:
-    """The spread is that of stochastic rounding; an entry that moves by less than half a step stays."""
+def test_noise_and_threshold_predict_without_rounding() -> None:
+    """Noise has the spread of stochastic rounding; a threshold drops moves of less than half a step."""
     draw = torch.Generator().manual_seed(4)
     grid = Codec(Form("int4", "key")).code(torch.randn(1, 1, 8, 8, generator=draw))
     moved = grid + torch.randn(grid.shape, generator=draw) * 0.05
@@ -179,8 +179,8 @@ def test_a_format_that_the_device_lacks_is_one_line(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("rounding", ["nearest", "feedback"])
-def test_linear_attention_decoded_apart_in_numpy(rounding: str) -> None:
-    """4 bits, a scale for each key channel: all written again, without torch."""
+def test_linear_attention_decodes_as_in_numpy(rounding: str) -> None:
+    """The format is 4 bits with a scale for each key channel; numpy repeats every operation."""
     model = model_of(Case("linear_attention")).double()
     try:
         coder = StateCoder((Form("int4", "key", rounding),), {}, 0)
@@ -199,6 +199,7 @@ def test_linear_attention_decoded_apart_in_numpy(rounding: str) -> None:
 def by_hand(
     weights: dict[str, np.ndarray], row: list[int], feedback: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the outputs of one row, its final memory and its final normaliser."""
     width, features = weights["embedding"].shape[1], 16
     memory, errors, outputs = np.zeros((features + 1, width)), np.zeros((features + 1, width)), []
     total = memory[-1, :features]  # the normaliser is one row more
@@ -221,7 +222,7 @@ def norm(x: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray
 
 
 def four_bits(part: np.ndarray) -> np.ndarray:
-    """Seven steps each way to the largest, the step cut to eight significant bits, ties to even."""
+    """Round to seven steps each way, ties to even; the step is the largest entry / 7, itself rounded."""
     part = part.astype(np.float32)
     step = np.float32(eight_significant_bits(np.abs(part).max() / np.float32(7)))
     return np.clip(np.rint(part / step), -7, 7).astype(np.float64) * float(step)

@@ -1,4 +1,4 @@
-"""How much of its state a layer uses, against a Jacobian made apart and ranks known beforehand."""
+"""Effective state is that of an independent Jacobian and of matrices of known rank."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from zoo.tasks.context import bits_of_different
 SETTINGS: dict[str, Any] = {"cuts": [0.5], "tolerances": [0.1, 0.001], "rows": 2, "most_tokens": 64}
 
 
-def asking(**changes: Any) -> EffectiveState:
+def evaluation(**changes: Any) -> EffectiveState:
     return EffectiveState(**SETTINGS | changes)
 
 
@@ -32,22 +32,22 @@ def test_the_influence_is_the_derivative_of_outputs_by_inputs():
         return mixer(torch.cat([past, x[:, 3:]], dim=1))[:, 3:]
 
     whole = torch.autograd.functional.jacobian(outputs, x[:, :3])
-    found = influence(mixer, x, {}, cut=3)
-    assert found.shape == (4 * WIDTH, 3 * WIDTH)
-    assert torch.allclose(found, whole.reshape(found.shape), atol=1e-12)
+    result = influence(mixer, x, {}, cut=3)
+    assert result.shape == (4 * WIDTH, 3 * WIDTH)
+    assert torch.allclose(result, whole.reshape(result.shape), atol=1e-12)
 
 
 def test_ranks_of_singular_values():
-    ranks = asking()._ranks(torch.tensor([1.0, 1.0, 0.01, 1e-12]).double())
+    ranks = evaluation()._ranks(torch.tensor([1.0, 1.0, 0.01, 1e-12]).double())
     assert (ranks["rank"], ranks["above_0.1"], ranks["above_0.001"]) == (3, 2, 3)
-    assert asking()._ranks(torch.ones(5).double())["entropy"] == pytest.approx(5)
-    assert asking()._ranks(torch.zeros(5).double())["rank"] == 0
+    assert evaluation()._ranks(torch.ones(5).double())["entropy"] == pytest.approx(5)
+    assert evaluation()._ranks(torch.zeros(5).double())["rank"] == 0
 
 
 @pytest.mark.parametrize("name", ["attention", "shared"])
 def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], name: str):
     held = zoo.load(trained[name])
-    table = asking(cuts=[0.25, 0.5]).table(held)
+    table = evaluation(cuts=[0.25, 0.5]).table(held)
     assert len(table) == len(held.task.segments("test")) * len(held.model.layers) * 2
     assert not {"run_id", "mixer"} & set(table), "a record's columns keep the answers from being read"
     for row in table.to_dict("records"):
@@ -58,27 +58,27 @@ def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], nam
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "says"),
+    ("name", "changes", "message"),
     [
         ("attention", {"cuts": [1.0]}, r"evaluation.cuts \(=\[1.0\]\) must be numbers between 0 and 1"),
         ("attention", {"most_tokens": 4}, "no slice has rows of at most 4 tokens"),
         ("mixed", {"rows": 0}, r"evaluation.rows \(=0\)"),
     ],
 )
-def test_what_cannot_be_asked(trained: dict[str, Path], name: str, changes: dict[str, Any], says: str):
-    with pytest.raises(ValueError, match=says):
-        asking(**changes).table(zoo.load(trained[name]))
+def test_settings_are_checked(trained: dict[str, Path], name: str, changes: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        evaluation(**changes).table(zoo.load(trained[name]))
 
 
-def test_four_bars_are_sums_over_layers_and_means_over_seeds():
+def test_bars_are_sums_over_layers_and_means_over_seeds():
     study = Study(ROOT / "docs" / "results" / "mini_state_bits.zip")
-    rows, given = bars(study), study.evaluations("effective_state")
+    rows, evaluations = bars(study), study.evaluations("effective_state")
     assert (rows["needed"] < rows["entropy"]).all() and (rows["entropy"] < rows["used"]).all()
     assert (rows["used"] < rows["kept"]).all() and (rows["touched"] <= rows["kept"]).all()
-    of = given.loc[given["run_id"].str.startswith("based-")]
+    based = evaluations.loc[evaluations["run_id"].str.startswith("based-")]
     row = rows.set_index("series").loc["Based"]
-    assert row["used"] == pytest.approx(of["above_0.01"].sum() / row["seeds"])
-    assert row["seeds"] == of["run_id"].nunique() == len(row["run_ids"].split())
+    assert row["used"] == pytest.approx(based["above_0.01"].sum() / row["seeds"])
+    assert row["seeds"] == based["run_id"].nunique() == len(row["run_ids"].split())
     values, pairs = 36, 8  # as many more as the filler leaves open
     assert 0 < row["needed"] * 32 <= bits_of_different(pairs, values)
     assert len(draw("effective_state", study, SCREEN).figure.axes) == 1

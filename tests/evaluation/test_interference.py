@@ -1,4 +1,4 @@
-"""What a key that was written several times brings back, told by hand."""
+"""Interference between values written to one key, counted by hand."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def overwrite(*loads: tuple[int, int, int], vocab_size: int = 24, rows: int = 40
     )  # fmt: skip
 
 
-def test_answers_are_told_apart_by_how_old_the_write_is() -> None:
+def test_answers_are_classified_by_the_age_of_their_write() -> None:
     row = [1, 20, 2, 30, 1, 21, 2, 31, 1, 22, 2, 32, 9, 1, 2, 9]  # keys 1 and 2, three writes each
     batch = Batch(torch.tensor([row] * 5), torch.tensor([[13, 14]] * 5), torch.tensor([[22, 32]] * 5))
     best = torch.tensor([[22, 32], [21, 31], [20, 30], [30, 22], [9, 2]])
@@ -32,23 +32,23 @@ def test_answers_are_told_apart_by_how_old_the_write_is() -> None:
 
 def test_shares_are_those_of_a_count_by_hand(held: Trained) -> None:
     task = overwrite((16, 2, 0), (24, 2, 2))
-    asked = replace(held, task=task)
-    table = Interference(split="test").table(asked)
+    cell = replace(held, task=task)
+    table = Interference(split="test").table(cell)
     assert table["kind"].tolist() == ["0", "another", "none", "0", "1", "2", "another", "none"]
     assert table.groupby("slice", sort=False)["share"].sum().tolist() == pytest.approx([1, 1])
     assert table["answers"].tolist() == [80] * 8
     assert table["order_blind"].tolist() == pytest.approx([1, 0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0])
     batch = task.sample("test", 1, range(40))
-    said = asked.answered(batch)[1].view_as(batch.answers).tolist()
+    output = cell.answered(batch)[1].view_as(batch.answers).tolist()
     counts = dict.fromkeys(table["kind"][3:], 0)
-    for tokens, places, answers in zip(batch.inputs.tolist(), batch.positions.tolist(), said, strict=True):
+    for tokens, places, answers in zip(batch.inputs.tolist(), batch.positions.tolist(), output, strict=True):
         for place, answer in zip(places, answers, strict=True):
-            own = [tokens[i + 1] for i in range(0, 12, 2) if tokens[i] == tokens[place]]
-            every = tokens[1:12:2]
-            kind = "another" if answer in every else "none"
-            counts[str(own[::-1].index(answer)) if answer in own else kind] += 1
+            written = [tokens[i + 1] for i in range(0, 12, 2) if tokens[i] == tokens[place]]
+            values = tokens[1:12:2]
+            kind = "another" if answer in values else "none"
+            counts[str(written[::-1].index(answer)) if answer in written else kind] += 1
     assert (table["share"][3:] * 80).round().tolist() == list(counts.values())
-    assert table["share"][3] == pytest.approx(asked.score(batch).accuracy)
+    assert table["share"][3] == pytest.approx(cell.score(batch).accuracy)
 
 
 def test_a_task_that_writes_once_is_refused(held: Trained) -> None:

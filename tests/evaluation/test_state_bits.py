@@ -1,4 +1,4 @@
-"""A trained cell with its state rounded: its table, and the same from Python."""
+"""The evaluation of a trained cell with a rounded state, by table and from Python."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def state_bits(**changes: Any) -> StateBits:
     return StateBits(**SETTINGS | changes)
 
 
-def test_fp32_repeats_the_score_and_each_form_stands_once(held: Trained) -> None:
+def test_fp32_has_the_exact_score_and_each_form_one_row(held: Trained) -> None:
     table = state_bits().table(held)
     for index, (_, rows) in enumerate(table.groupby("slice", sort=False)):
         forms = list(zip(rows["format"], rows["scale"], strict=True))
@@ -41,7 +41,7 @@ def test_fp32_repeats_the_score_and_each_form_stands_once(held: Trained) -> None
         assert 0 < rows["state_error"].iloc[2] < rows["state_error"].iloc[4] < 0.5
 
 
-def test_rows_in_small_parts_are_the_rows_in_one(held: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batches_give_the_same_table(held: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = state_bits(roundings=["nearest", "feedback"]).table(held)
     monkeypatch.setattr("zoo.evaluation.state_bits.SCALARS_AT_ONCE", 1)
     monkeypatch.setattr("zoo.evaluation.state_bits.ROWS_AT_LEAST", 2)
@@ -55,7 +55,7 @@ def test_bits_are_the_most_at_any_token(held: Trained, monkeypatch: pytest.Monke
     assert set(state_bits().table(held)["bits"]) == {98}
 
 
-def test_from_python_a_rounded_cell_scores_and_writes_like_any_other(held: Trained) -> None:
+def test_a_rounded_cell_scores_and_writes_from_python(held: Trained) -> None:
     rounded = held.with_state(format="int4", scale="tensor")
     batch = held.task.sample("test", 1, range(5))
     row = state_bits().table(held).query("seq_len == 16 and format == 'int4' and scale == 'tensor'").iloc[0]
@@ -71,8 +71,8 @@ def test_from_python_a_rounded_cell_scores_and_writes_like_any_other(held: Train
 
 
 @pytest.mark.parametrize("every", [1, 4])
-def test_the_same_state_goes_on_in_the_same_way(held: Trained, every: int) -> None:
-    """A continuation does not round entries of the state that it began with."""
+def test_a_continuation_is_reproducible_and_equals_the_whole(held: Trained, every: int) -> None:
+    """A continuation does not round the entries of its initial state again."""
     rounded = held.with_state(format="int3", rounding="stochastic", seed=4, every=every)
     inputs = held.task.sample("test", 1, range(3)).inputs
     _, state = rounded.extend(inputs[:, :7])
@@ -87,10 +87,10 @@ def test_distances_make_rows_of_the_probe(held: Trained) -> None:
     assert lengths == [[2, 8], [2, 12], [3, 14]]  # 3 pairs have no room in 4 tokens
 
 
-def test_answers_are_written_once(one: Path, ask: Ask) -> None:
+def test_results_are_written_once(one: Path, ask: Ask) -> None:
     words = [one, "evaluation=state_bits", "evaluation.formats=[int4]", "evaluation.rows=4"]
-    said = [ask(*words)[0] for _ in range(2)]
-    assert "1 were there already" in said[1]
+    ask(*words)
+    assert "1 were there already" in ask(*words)[0]
     table = load_evaluations(one.parent, "state_bits")
     assert set(table["format"]) == {"fp32", "int4"} and set(table["evaluation.rows"]) == {4}
 
@@ -110,9 +110,9 @@ def test_bad_settings_are_one_line(held: Trained, changes: dict[str, Any], words
 
 
 def test_a_cell_without_exact_decoding_is_refused(inexact: Trained) -> None:
-    for asking in (lambda cell: state_bits().table(cell), lambda cell: cell.with_state(format="int4")):
+    for use in (state_bits().table, lambda cell: cell.with_state(format="int4")):
         with pytest.raises(ValueError, match="has no exact decoding"):
-            asking(inexact)
+            use(inexact)
 
 
 def test_double_and_mixed_precision(trained: dict[str, Path]) -> None:

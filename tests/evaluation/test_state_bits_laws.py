@@ -1,4 +1,4 @@
-"""Laws of a rounded state, for every mixer that decodes exactly; no mixer is named but in the examples."""
+"""Laws of a rounded state, for every mixer that decodes exactly; only the examples name mixers."""
 
 from functools import cache
 
@@ -51,7 +51,7 @@ def coder_of(case: Case) -> StateCoder:
 
 @cache
 def coded(case: Case) -> tuple[Tensor, CodedState]:
-    """The outputs of a row in every form, and its state after the last token."""
+    """Return the outputs of the rows in every form, and their state after the last token."""
     return coder_of(case).extend(model_of(case), tokens().repeat(len(FORMS), 1), None)
 
 
@@ -85,7 +85,7 @@ def test_rounding_twice_is_rounding_once(case: Case) -> None:
 
 
 @each_mixer
-def test_the_bits_of_fp32_are_those_of_the_scalars_and_integers_that_the_mixer_counts(case: Case) -> None:
+def test_fp32_has_32_bits_for_each_scalar_and_integer_of_the_state(case: Case) -> None:
     size, bits = model_of(case).state_size(LENGTH), coder_of(case).bits(coded(case)[1].state)
     assert bits[0] == 32 * (size.resident + size.aux_ints)
     assert bits[FORMS.index(NEVER)] >= 2 * size.resident
@@ -93,7 +93,7 @@ def test_the_bits_of_fp32_are_those_of_the_scalars_and_integers_that_the_mixer_c
 
 
 @each_mixer
-def test_entries_that_are_written_once_stand_as_they_were_rounded(case: Case) -> None:
+def test_entries_that_are_written_once_stay_as_they_were_rounded(case: Case) -> None:
     """The last token's entries are rounded when they come, and no later token moves them."""
     model, coder = model_of(case), StateCoder((Form("int3", "head"),), coder_of(case).entries, 0)
     _, before = coder.extend(model, tokens(), None)
@@ -127,7 +127,7 @@ def test_caches_and_tails_are_not_sums(mixer: str) -> None:
 
 @pytest.mark.parametrize("mixer", ["attention", "linear_attention", "mamba2"])
 def test_feedback_costs_sixteen_bits_more_for_each_scalar_of_a_sum(mixer: str) -> None:
-    """And nothing for what is written once."""
+    """Feedback costs nothing for entries that are written once."""
     forms, entries = (Form("int4"), Form("int4", rounding="feedback")), coder_of(Case(mixer)).entries
     _, state = plain(model_of(Case(mixer)), tokens())
     nearest, feedback = StateCoder(forms, entries, 0).bits(state)
@@ -135,7 +135,7 @@ def test_feedback_costs_sixteen_bits_more_for_each_scalar_of_a_sum(mixer: str) -
     assert feedback - nearest == 16 * sum(sums)
 
 
-def test_stochastic_rounding_draws_anew_for_each_form_and_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stochastic_rounding_draws_new_noise_for_each_form_and_token(monkeypatch: pytest.MonkeyPatch) -> None:
     noises: list[Tensor] = []
     code = Codec.code
     monkeypatch.setattr(
@@ -146,8 +146,8 @@ def test_stochastic_rounding_draws_anew_for_each_form_and_token(monkeypatch: pyt
     assert len(noises) == len(torch.stack(noises).unique(dim=0)) >= 12
 
 
-def test_a_codec_returns_what_it_returned() -> None:
-    """Code numbers of all sizes, with rows of zeros, of one value and of one sign."""
+def test_a_codec_is_idempotent() -> None:
+    """The numbers are of all sizes, with rows of zeros, of one value and of one sign."""
     x = torch.randn(4, 3, 8, 32, generator=torch.Generator().manual_seed(1)) * torch.logspace(-6, 6, 32)
     x[0], x[1, 0], x[2] = 0.0, -0.3, x[2].abs()
     forms = []
@@ -184,12 +184,12 @@ def test_a_sum_that_has_not_changed_is_not_rounded_again(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("length", [8, 9, 10])
-def test_a_sum_that_begins_anew_with_each_block_is_no_entry(length: int) -> None:
+def test_a_sum_that_restarts_with_each_block_is_no_entry(length: int) -> None:
     def extend(token: Tensor, state: ModelState | None) -> tuple[Tensor, ModelState]:
-        seen = 0 if state is None else state.offset
-        total, _ = state.layers[0] if state is not None and seen % 4 else (torch.zeros(ROWS, 3), None)
+        offset = 0 if state is None else state.offset
+        total, _ = state.layers[0] if state is not None and offset % 4 else (torch.zeros(ROWS, 3), None)
         last = token.float().expand(ROWS, 3)
-        return last, ModelState(((total + last, last),), seen + 1)
+        return last, ModelState(((total + last, last),), offset + 1)
 
     (name,) = written_once(extend, tokens(length))
     assert name.endswith("[1]"), "the last token alone is one entry"

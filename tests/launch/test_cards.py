@@ -1,4 +1,4 @@
-"""One cell a card: counted, chosen, and all that a worker sees."""
+"""Workers share the cards: one worker for each card, and each sees its own alone."""
 
 import os
 from types import SimpleNamespace
@@ -20,9 +20,7 @@ def four(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
 
 
-def test_auto_is_a_worker_a_card_and_cores_count_where_none_trains_on_one(
-    four: None, monkeypatch: pytest.MonkeyPatch
-):
+def test_auto_starts_a_worker_for_each_card_or_core(four: None, monkeypatch: pytest.MonkeyPatch):
     gpu, cpu = tiny(trainer="gpu"), tiny()
     assert cards.cards() == ["0", "1", "2", "3"] and count("auto", [cpu, gpu]) == 4
     assert count("auto", [cpu]) == len(os.sched_getaffinity(0))
@@ -36,39 +34,39 @@ def test_auto_is_a_worker_a_card_and_cores_count_where_none_trains_on_one(
     ("taken", "next_one"),
     [([], "0"), (["0"], "1"), (["0", "1"], "0"), (["0", "1", "0"], "1"), (["1", None], "0")],
 )
-def test_the_next_worker_has_the_card_that_fewest_have(taken: list[str | None], next_one: str):
+def test_the_next_worker_gets_the_least_used_card(taken: list[str | None], next_one: str):
     assert cards.least_used(["0", "1"], taken) == next_one
     assert cards.least_used([], taken) is None
 
 
 class Context:
-    """Starts no process, and keeps what it was asked to."""
+    """A multiprocessing context that starts no process and records the card of each worker."""
 
     def __init__(self) -> None:
-        self.given: list[Any] = []
+        self.cards: list[Any] = []
 
     def Pipe(self, duplex: bool) -> tuple[Any, Any]:
         return object(), SimpleNamespace(close=lambda: None)
 
     def Process(self, target: Any, args: tuple[Any, ...], daemon: bool) -> Any:
-        self.given.append(args[3])
+        self.cards.append(args[3])
         return SimpleNamespace(start=lambda: None)
 
 
-def test_each_worker_is_given_a_card_and_one_that_ends_leaves_its_own(four: None):
+def test_each_worker_gets_a_card_and_frees_it_when_it_ends(four: None):
     context = Context()
     pool = Pool(context, 4, SimpleNamespace(started=lambda *cells: None))  # pyright: ignore
     pool.cards = cards.cards()
     for seed in range(4):
         pool._start(Group((tiny(trainer="gpu", seed=seed),)))
-    assert context.given == ["0", "1", "2", "3"]
+    assert context.cards == ["0", "1", "2", "3"]
     del pool.running[list(pool.running)[2]]
     for cell in (tiny(trainer="gpu", seed=5), tiny(seed=6)):
         pool._start(Group((cell,)))
-    assert context.given[4:] == ["2", None]
+    assert context.cards[4:] == ["2", None]
 
 
-def test_a_worker_sees_its_card_alone(monkeypatch: pytest.MonkeyPatch):
+def test_a_worker_sees_only_its_card(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(cards.VISIBLE, "0,1")
     cards.see_only(None)
     assert os.environ[cards.VISIBLE] == "0,1"

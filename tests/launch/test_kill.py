@@ -1,4 +1,4 @@
-"""kill -9 at random moments of a sweep, its command again each time: nothing lost, nothing twice, no lie."""
+"""A sweep that is killed at random moments and restarted loses nothing and does nothing twice."""
 
 import os
 import random
@@ -20,9 +20,8 @@ from zoo.results import lease, store
 pytestmark = pytest.mark.xdist_group("kills")  # of one sweep, which ran undisturbed once
 FEW, MANY = 5, 24  # cells
 
-# On the path of every process of a sweep, which reads it as it starts.  Each of the moments in the folder
-# ZOO_TEST_TEAR, a file "worker,last.ckpt,2", happens once: the second time that some worker pushes its
-# last.ckpt to the disk, that is cut in half and the worker killed.
+# The sitecustomize.py of every process of a sweep. A file "worker,last.ckpt,2" in the folder ZOO_TEST_TEAR
+# means, once: at a worker's second fsync of its last.ckpt, the file is cut in half and the worker is killed.
 TEAR = """
 import os, signal, sys
 from collections import Counter
@@ -33,8 +32,8 @@ def tear(fd):
     who = "driver" if "zoo.run" in sys.orig_argv else "worker"
     name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
     for moment in os.listdir(folder):
-        its, file, number = moment.split(",")
-        if its == who and file in name:
+        process, file, number = moment.split(",")
+        if process == who and file in name:
             pushed[moment] += 1
             if pushed[moment] == int(number) and mine(moment):
                 os.ftruncate(fd, os.fstat(fd).st_size // 2)
@@ -57,8 +56,9 @@ MOMENTS = (
 
 
 def kill(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.Random) -> None:
+    """Kill the driver, all its processes, or first a worker and then the driver."""
     if who == "worker first":
-        for pid in chance.sample(found := sweep.at_work(), min(1, len(found))):
+        for pid in chance.sample(pids := sweep.at_work(), min(1, len(pids))):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(chance.uniform(0, 2))
@@ -70,20 +70,21 @@ def kill(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.
     process.communicate(timeout=PATIENCE_S)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    return at_once(Sweep(tmp_path_factory.mktemp("undisturbed"), FEW))
-
-
-def at_once(sweep: Sweep) -> Sweep:
+def undisturbed_sweep(place: Path, cells: int, *words: str) -> Sweep:
+    """Run a sweep to its end without a kill."""
+    place.mkdir(exist_ok=True)
+    sweep = Sweep(place, cells, *words)
     assert sweep.run() == (0, "")
     return sweep
 
 
-def test_a_kill_in_the_middle_of_each_file(
-    tmp_path: Path, undisturbed: Sweep, monkeypatch: pytest.MonkeyPatch
-):
-    """Five cells whose workers die over one file each; the driver dies as it writes down the fifth death."""
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    return undisturbed_sweep(tmp_path_factory.mktemp("undisturbed"), FEW)
+
+
+def test_kills_in_the_middle_of_files(tmp_path: Path, undisturbed: Sweep, monkeypatch: pytest.MonkeyPatch):
+    """Five workers die, each in the middle of another file; the driver dies as it records the fifth death."""
     moments = tmp_path / "moments"
     moments.mkdir()
     for moment in MOMENTS:
@@ -113,7 +114,7 @@ def kill_at(sweep: Sweep, whom: Sequence[str], chance: random.Random) -> None:
 
 
 def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
-    """Of all processes; of the driver alone, whose workers go with it; of a worker."""
+    """Kill all processes, then the driver alone, whose workers end with it, then a worker."""
     sweep, chance = Sweep(tmp_path, FEW), random.Random(0)
     kill_at(sweep, ("all", "driver"), chance)
     with ThreadPoolExecutor(1) as pool:
@@ -124,7 +125,7 @@ def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
     (failed,) = sweep.failed()
     assert "killed by SIGKILL" in (failed / "error.txt").read_text()
     sweep.look()
-    # as a kill leaves it between the record and the end of the process
+    # the files that remain after a kill between the record and the end of the process
     folder = next(iter(sweep.finished))
     (folder / "output.txt").touch()
     (folder / ".metrics.csv.1a2b3c4d.part").touch()
@@ -140,12 +141,10 @@ def kill_a_worker(sweep: Sweep) -> None:
 
 
 def test_a_kill_of_populations(tmp_path: Path):
-    """In float32, where the last bits of a member depend on how many train as one."""
-    for name in ("undisturbed", "killed"):
-        (tmp_path / name).mkdir()
-    sweep = Sweep(tmp_path / "killed", FEW, "population=3")
+    """A restart keeps the size of a population, on which the last bits of its members depend in float32."""
+    sweep = Sweep(tmp_path, FEW, "population=3")
     kill_at(sweep, ("driver",), random.Random(1))
-    sweep.complete(at_once(Sweep(tmp_path / "undisturbed", FEW, "population=3")))
+    sweep.complete(undisturbed_sweep(tmp_path / "undisturbed", FEW, "population=3"))
     assert {store.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
 
 
@@ -156,13 +155,10 @@ def test_a_kill_of_populations(tmp_path: Path):
 def test_kills_at_twenty_random_moments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, population: int
 ):
-    (tmp_path / "undisturbed").mkdir()
-    undisturbed, sweep = (
-        Sweep(place, MANY, f"population={population}") for place in (tmp_path / "undisturbed", tmp_path)
-    )
-    at_once(undisturbed)
+    words = f"population={population}"
+    undisturbed = undisturbed_sweep(tmp_path / "undisturbed", MANY, words)
     monkeypatch.setenv(PACE, "4")
-    chance = random.Random(seed)
+    sweep, chance = Sweep(tmp_path, MANY, words), random.Random(seed)
     kill_at(sweep, chance.choices(("driver", "all", "worker first"), k=20), chance)
     assert len(sweep.finished) < MANY, "all was done before the last kill: give it more cells"
     sweep.complete(undisturbed)

@@ -1,4 +1,4 @@
-"""Sweeps in worker processes: failures stay alone, nothing is done twice, a kill loses nothing."""
+"""Sweeps in worker processes: a failure stops no other cell, nothing is done twice, a kill loses nothing."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def folders(place: Path) -> list[Path]:
 
 
 def records(place: Path) -> dict[Path, int]:
-    """When each was written."""
+    """Map each record to its time of writing."""
     return {path: path.stat().st_mtime_ns for path in place.glob("results/*/result.json")}
 
 
@@ -44,8 +44,8 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_cells_that_die_take_nothing_with_them(zoo: Zoo, tmp_path: Path):
-    faulty = ("mixer=faulty,faulty", "mixer.seconds=0.001")  # a setting that the default mixer has not
+def test_cells_that_die_stop_no_other(zoo: Zoo, tmp_path: Path):
+    faulty = ("mixer=faulty,faulty", "mixer.seconds=0.001")  # a setting that the default mixer lacks
     sweep = ("-m", *SMALL, *faulty, "mixer.way=none,raise,exit,kill,diverge")
     code, out, err = zoo(*sweep)
     assert code == 1, err
@@ -80,7 +80,7 @@ def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp
     assert "4 cells: 4 done already, 0 to run" in zoo.done(*grid)
 
 
-def test_a_single_cell_says_what_it_is_and_is_done_once(zoo: Zoo, tmp_path: Path):
+def test_a_single_cell_is_described_and_done_once(zoo: Zoo, tmp_path: Path):
     out = zoo.done(*SMALL, WINDOW)
     for word in ("layers", "BaseConv", "SlidingWindow", "scalars resident", "parameters", "coverage"):
         assert word in out
@@ -94,9 +94,7 @@ def test_a_single_cell_says_what_it_is_and_is_done_once(zoo: Zoo, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
-def test_a_single_cell_that_fails_leaves_its_traceback_until_it_succeeds(
-    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_traceback_stays_until_the_cell_succeeds(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     code, _, err = zoo(*SMALL, "mixer=faulty", "mixer.way=raise")
     (folder,) = folders(tmp_path)
     assert code == 1
@@ -125,8 +123,8 @@ def test_two_drivers_of_one_sweep_share_it(zoo: Zoo, tmp_path: Path):
     def watch() -> None:
         while not ended.wait(0.05):
             for path in tmp_path.glob("results/*/claim.json"):
-                if found := lease.holder(path.parent):
-                    holders.setdefault(path.parent.name, set()).add(found.pid)
+                if holder := lease.holder(path.parent):
+                    holders.setdefault(path.parent.name, set()).add(holder.pid)
 
     with ThreadPoolExecutor(1) as pool:
         watched = pool.submit(watch)
@@ -140,26 +138,24 @@ def test_two_drivers_of_one_sweep_share_it(zoo: Zoo, tmp_path: Path):
     assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
 
 
-def test_a_cell_that_another_left_behind_is_run_here(
-    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_cell_of_a_killed_driver_is_taken_over(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.2", "hydra.launcher.n_workers=1")
     first = start(*sweep, cwd=tmp_path)
     wait_for("claim.json", first, tmp_path)
-    set_aside, held_by = Pool._set_aside, []
+    set_aside, holders = Pool._set_aside, []
 
     def then_kill(pool: Pool, cell: Cell) -> None:
         set_aside(pool, cell)
-        held_by.append(lease.holder(cell.folder))
+        holders.append(lease.holder(cell.folder))
         first.kill()
         first.communicate()
 
     monkeypatch.setattr(Pool, "_set_aside", then_kill)
     assert zoo.done(*sweep).count(": ok  test") == 1
-    assert len(held_by) == 1 and held_by[0], "the second did not wait for the first"
+    assert len(holders) == 1 and holders[0], "the second did not wait for the first"
 
 
-def test_help_and_cfg_read_well(zoo: Zoo):
+def test_help_and_cfg_show_the_settings(zoo: Zoo):
     text = zoo.done("--help")
     for word in ("python -m zoo.run -m", "all_poly, attention", "based_fig2", "demo", "d_model: 64"):
         assert word in text, word
@@ -167,9 +163,9 @@ def test_help_and_cfg_read_well(zoo: Zoo):
 
 
 def wait_for(marker: str, process: subprocess.Popen[str], place: Path) -> None:
-    """Until some cell has written `marker` since now."""
-    began, found = time.time_ns(), f"results/*/{marker}"
-    until(lambda: any(path.stat().st_mtime_ns > began for path in place.glob(found)), process, 120)
+    """Wait until some cell writes the file `marker`."""
+    now, paths = time.time_ns(), f"results/*/{marker}"
+    until(lambda: any(path.stat().st_mtime_ns > now for path in place.glob(paths)), process, 120)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +188,7 @@ def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
     assert saved % 5, "it is the step at hand that is saved, not the last that was due"
 
 
-def test_the_source_of_a_part_of_ones_own_is_read_where_its_cell_starts():
-    """It may change while a sweep runs; zoo's own parts were imported when the sweep began."""
+def test_the_source_of_a_users_part_is_read_when_its_cell_starts():
+    """A user's part may change while a sweep runs; zoo's were imported when the sweep began."""
     assert "source" in process_pool._known(COMPOSER.cell(["mixer=attention"]))
     assert "source" not in process_pool._known(COMPOSER.cell(["mixer=faulty"]))

@@ -1,4 +1,4 @@
-"""What is said before and after cells run, short where they are many; zoo.plan in numbers made by hand."""
+"""The plan before cells run and the tables after them, short for many cells; zoo.plan's numbers by hand."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Planned = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def planned(cwd: Path, capsys: pytest.CaptureFixture[str]) -> Planned:
-    """Runs `zoo.plan -m` with small cells in an empty folder: exit code, output, errors."""
+    """Run `zoo.plan -m` with small cells in an empty folder, and return exit code, output and errors."""
 
     def run(*words: str) -> tuple[int, str, str]:
         before = sorted(cwd.rglob("*"))
@@ -43,7 +43,7 @@ def planned(cwd: Path, capsys: pytest.CaptureFixture[str]) -> Planned:
 
 
 def rows(out: str) -> dict[str, list[str]]:
-    """First column -> the others, of the lines of the table."""
+    """Map the first column of the table to the others."""
     return {name: fields for name, *fields in test_state_table.rows(out)}
 
 
@@ -52,14 +52,14 @@ def small(*words: str) -> Cell:
 
 
 def finished(cell: Cell, steps: int = 200, seconds: float = 400.0) -> None:
-    """A record of so many steps in so many seconds."""
+    """Write the record of a cell that took so many steps in so many seconds."""
     cell.folder.mkdir(parents=True)
     store.begin(cell.folder, as_yaml(cell.config), {})
-    said = record(cell, outcome()) | {"steps": steps, "wall_seconds": seconds, "accelerator": "cpu"}
-    store.finish(cell.folder, said)
+    result = record(cell, outcome()) | {"steps": steps, "wall_seconds": seconds, "accelerator": "cpu"}
+    store.finish(cell.folder, result)
 
 
-def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
+def test_the_plan_counts_cells_points_sizes_and_finished_cells(planned: Planned, tmp_path: Path):
     finished(small("mixer=attention", "lr=0.01", "seed=1"))
     code, out, _ = planned("mixer=attention,based", "lr=0.01,0.1", "seed=0,1,2")
     assert code == 0
@@ -75,8 +75,8 @@ def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
     assert rows(out)["based"][0] == "0/6"
 
 
-def test_what_a_recipe_trains_is_said_beside_all_that_there_is(planned: Planned):
-    """A list in the settings is no mark-up."""
+def test_the_plan_shows_the_share_of_weights_that_a_recipe_trains(planned: Planned):
+    """A list in the settings is shown, not read as Rich's mark-up."""
     start = "start={experiment: smoke, d_model: 16, task.vocab_size: 128, mixer: attention}"
     words = ("adaptation=full", "adaptation.train=[convolutions],[embedding]")
     code, out, err = planned("mixer=attention", start, *words)
@@ -87,7 +87,7 @@ def test_what_a_recipe_trains_is_said_beside_all_that_there_is(planned: Planned)
     assert "trained" not in planned("mixer=attention")[1]
 
 
-def test_every_cell_that_cannot_be_built_is_said_at_once(planned: Planned):
+def test_all_cells_that_cannot_be_built_are_reported_together(planned: Planned):
     code, out, err = planned("mixer=attention,mamba", "mixer.num_heads=3,5", "lr=0.1,0.2")
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 3
@@ -95,7 +95,7 @@ def test_every_cell_that_cannot_be_built_is_said_at_once(planned: Planned):
         assert word in err
 
 
-def test_columns_that_would_say_nothing_are_left_out(planned: Planned):
+def test_columns_without_information_are_left_out(planned: Planned):
     assert "touched" not in planned("mixer=attention,based")[1]
     assert "touched" in planned("mixer=se_attn", "mixer.top_k=1,2")[1]
     words = ("mixer=forgetting_attention", "block=pre_norm", "model.layers=[mixer]")
@@ -114,7 +114,7 @@ def test_many_points_are_shown_by_mixer(planned: Planned, monkeypatch: pytest.Mo
     assert state == f"{low:,} to {high:,}"
 
 
-def test_a_time_says_where_it_is_from(planned: Planned):
+def test_a_time_is_marked_with_its_source(planned: Planned):
     words = ("mixer=attention,based", "mixer.num_heads=1,2")
     assert "? a guess" in planned(*words)[1]
     finished(small("mixer=attention", "mixer.num_heads=1"))
@@ -124,11 +124,11 @@ def test_a_time_says_where_it_is_from(planned: Planned):
     assert times[0] == duration(2.0 * flops.cost(cell, build_model(cell)).steps)  # as the record says
     assert [time.split(" ")[-1] for time in times[1:]] == ["~", "~~", "~~"]
     notes = ("unmarked: from earlier cells of the point", "~ from earlier", "~~ from earlier", "? a guess")
-    for note in notes:  # the last for the gpu
+    for note in notes:  # the last is the GPU's
         assert f"times: {note}" in out
 
 
-def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
+def test_a_cell_of_few_steps_does_not_count_for_the_speed(planned: Planned):
     finished(small("mixer=attention"), steps=forecast.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
@@ -142,10 +142,8 @@ a: &a [x, x, x, x, x, x, x, x, x]
 
 
 @pytest.mark.parametrize("config", [None, "a: 1", HOSTILE])
-def test_the_stored_config_of_another_cell_is_never_built(
-    planned: Planned, tmp_path: Path, config: str | None
-):
-    """How fast a mixer is stands in its record; what lies beside it names code, and is not read."""
+def test_the_stored_config_of_a_record_is_never_built(planned: Planned, tmp_path: Path, config: str | None):
+    """The speed of a mixer is in its record; the config beside it may name code, and is not read."""
     cell, ran = small("mixer=attention", "mixer.num_heads=1"), tmp_path / "ran"
     finished(cell)
     (cell.folder / "config.yaml").unlink()
@@ -158,8 +156,8 @@ def test_the_stored_config_of_another_cell_is_never_built(
     assert rows(out)["based"][-2].endswith(" ~~")
 
 
-def test_flops_by_hand():
-    """One layer of attention: a multiplication and an addition for each parameter and each scalar kept."""
+def test_flops_are_those_counted_by_hand():
+    """A layer of attention costs a multiplication and an addition for each parameter and scalar of state."""
     one_layer = ("mixer=attention", "model.layers=[mixer]", "n_layers=1")
     cell = small(*one_layer, "optim.batch_size=8", "optim.max_epochs=3")
     model, task = build_model(cell), build_task(cell.config)
@@ -171,12 +169,12 @@ def test_flops_by_hand():
         for i, segment in enumerate(task.segments(split)):  # type: ignore[arg-type]
             n, examples = segment.seq_len, segment.num_examples
             answers = task.sample(split, i, range(1)).positions.shape[1]  # type: ignore[arg-type]
-            kept = sum(2 * 16 * (n * (j + 1) // 16) for j in range(16)) / 16
-            operations += times * examples * 2 * (n * (working + kept) + answers * 128 * 16)
+            state = sum(2 * 16 * (n * (j + 1) // 16) for j in range(16)) / 16
+            operations += times * examples * 2 * (n * (working + state) + answers * 128 * 16)
             steps += 3 * examples // 8 if split == "train" else 0
-    found = flops.cost(cell, model)
-    assert found.steps == steps
-    assert found.operations == pytest.approx(operations)
+    cost = flops.cost(cell, model)
+    assert cost.steps == steps
+    assert cost.operations == pytest.approx(operations)
 
 
 SLURM, LAUNCHER = "hydra/launcher=slurm", "hydra.launcher"
@@ -184,7 +182,7 @@ ON_SLURM = (SLURM, f"{LAUNCHER}.cells_per_job=5", f"{LAUNCHER}.n_parallel=2")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "on this machine, {here} at once: about"),
         ((f"{LAUNCHER}.n_workers=3",), "on this machine, 3 at once: about"),
@@ -192,13 +190,13 @@ ON_SLURM = (SLURM, f"{LAUNCHER}.cells_per_job=5", f"{LAUNCHER}.n_parallel=2")
         (ON_SLURM, "3 jobs of 5 cells, 1 at once in each; if 2 run at once: about"),
     ],
 )
-def test_what_the_launcher_would_make_of_it(planned: Planned, words: tuple[str, ...], said: str):
+def test_the_plan_shows_jobs_and_workers(planned: Planned, words: tuple[str, ...], message: str):
     _, out, _ = planned("mixer=attention", "seed=range(12)", *words)
-    assert said.format(here=count("auto", [small()])) in out.splitlines()[-1] and "population" not in out
+    assert message.format(here=count("auto", [small()])) in out.splitlines()[-1] and "population" not in out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("5",), "populations: 2 of 5, 1 of 2"),
         (("11",), "populations: 1 of 11 and 1 cell alone"),
@@ -207,13 +205,13 @@ def test_what_the_launcher_would_make_of_it(planned: Planned, words: tuple[str, 
         (("4", SLURM), "the first job's populations: none"),
     ],
 )
-def test_the_populations_that_cells_would_form(planned: Planned, words: tuple[str, ...], said: str):
+def test_the_plan_shows_the_populations(planned: Planned, words: tuple[str, ...], message: str):
     size, *others = words
     _, out, _ = planned("mixer=attention", "seed=range(12)", f"population={size}", *others)
-    assert any(line.startswith(f"{said}; the times") for line in out.splitlines()), out
+    assert any(line.startswith(f"{message}; the times") for line in out.splitlines()), out
 
 
-def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
+def test_a_finished_sweep_needs_no_jobs(planned: Planned):
     finished(small("mixer=attention"))
     code, out, _ = planned("mixer=attention", SLURM)
     assert code == 0 and "1 cell: 1 done, 0 to run" in out
@@ -221,14 +219,14 @@ def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         *[(0, "0 s"), (0.26, "0.26 s"), (89, "89 s"), (90, "1.5 min"), (3600, "60 min"), (5400, "1.5 h")],
         *[(86_400, "24 h"), (129_600, "1.5 d"), (86_400 * 2000, "2,000 d")],
     ],
 )
-def test_durations(seconds: float, said: str):
-    assert duration(seconds) == said
+def test_durations_have_a_fitting_unit(seconds: float, text: str):
+    assert duration(seconds) == text
 
 
 CUT = "3 layers end on BaseConv, within a pattern of 2: n_layers=4 ends on LinearAttention"
@@ -236,7 +234,7 @@ OTHER_CELL = "bf16-mixed, of trainer=gpu; in 32-true it is another cell"
 
 
 @pytest.mark.parametrize(
-    ("words", "key", "said"),
+    ("words", "key", "note"),
     [
         ("n_layers=3", "note", CUT),
         ("", "note", None),
@@ -248,24 +246,20 @@ OTHER_CELL = "bf16-mixed, of trainer=gpu; in 32-true it is another cell"
         ("", "precision", None),
     ],
 )
-def test_a_stack_that_ends_on_its_convolution_and_another_precision_are_told(
-    words: str, key: str, said: str | None
-) -> None:
-    assert describe(compose(words.split())).get(key) == said
+def test_a_cut_pattern_and_a_reduced_precision_are_noted(words: str, key: str, note: str | None) -> None:
+    assert describe(compose(words.split())).get(key) == note
 
 
-def test_the_tables_at_the_end_are_cut_short(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_long_tables_are_cut_short(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     for module in (display, score_tables):
         monkeypatch.setattr(module, "MOST_ROWS", 5)
     records = [record | {"knob": {}} for record in fake.records(seeds=1)]
     assert score_tables.result_table(records).row_count == 5
-    shown = display.SweepDisplay(total=51, done=51, how="")
+    sweep = display.SweepDisplay(total=51, done=51, how="")
     failures = [Failure(composer().cell([f"seed={seed}"]), "why") for seed in range(7)]
-    shown.report(records, failures)
+    sweep.report(records, failures)
     out = capsys.readouterr().out
     assert "and 46 more: python -m zoo collect writes them all" in out
     assert out.count("why") == 5 and "and 2 more: python -m zoo.status counts them by error" in out
-    shown.report(records[:5], failures[:5])
+    sweep.report(records[:5], failures[:5])
     assert "more" not in capsys.readouterr().out

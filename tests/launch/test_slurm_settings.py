@@ -1,4 +1,4 @@
-"""What the SLURM launcher decides by itself: settings, arrays, jobs' words.  On a real SLURM: tests/slurm."""
+"""The SLURM launcher without SLURM: its settings, arrays and job names. tests/slurm has a real SLURM."""
 
 import json
 from pathlib import Path
@@ -23,15 +23,15 @@ from zoo.results import lease, store
 from zoo.results.outcome import Failure
 
 COMPOSER = composer(TOYS)
-RECORD = fake.records(seeds=1)[0]  # of a cell of no interest
+RECORD = fake.records(seeds=1)[0]  # of any cell
 CELLS = [COMPOSER.cell([*SMALL, "mixer=sliding_window"])]
 
 
 def settings(**changes: object) -> SlurmSettings:
     config = OmegaConf.merge(OmegaConf.load(CONF / "hydra/launcher/slurm.yaml"), changes)
-    made = instantiate(config)
-    assert isinstance(made, SlurmSettings)
-    return made
+    loaded = instantiate(config)
+    assert isinstance(loaded, SlurmSettings)
+    return loaded
 
 
 BAD = [
@@ -49,28 +49,28 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "says"), BAD, ids=[says for _, says in BAD])
-def test_settings_are_refused_in_one_line(changes: dict[str, object], says: str):
-    with refusal(says):
+@pytest.mark.parametrize(("changes", "message"), BAD, ids=[message for _, message in BAD])
+def test_settings_are_refused_in_one_line(changes: dict[str, object], message: str):
+    with refusal(message):
         settings(**changes).check()
 
 
-def test_the_shipped_settings_are_good():
+def test_the_default_settings_are_valid():
     settings().check()
     usual = {"time": 60, "cpus-per-task": 1, "ntasks": 1, "nodes": 1, "requeue": True}
     assert settings().flags(CELLS) == usual
 
 
 def test_settings_reach_sbatch():
-    plain = {"partition": "p", "account": 12, "qos": "q", "gres": "gpu:1"}
-    asked = settings(**plain, mem_gb=1.5, timeout_min=9, n_workers=3, cells_per_job=3)
-    asked.additional_parameters = {"constraint": "a100"}
-    flags = asked.flags(CELLS)
-    made = {"mem": "1536M", "time": 9, "cpus-per-task": 3, "constraint": "a100"}
-    assert flags == flags | plain | made
+    named = {"partition": "p", "account": 12, "qos": "q", "gres": "gpu:1"}
+    changed = settings(**named, mem_gb=1.5, timeout_min=9, n_workers=3, cells_per_job=3)
+    changed.additional_parameters = {"constraint": "a100"}
+    flags = changed.flags(CELLS)
+    expected = {"mem": "1536M", "time": 9, "cpus-per-task": 3, "constraint": "a100"}
+    assert flags == flags | named | expected
 
 
-def test_jobs_that_cannot_hold_their_cells():
+def test_jobs_too_small_for_their_cells_are_refused():
     threads = [COMPOSER.cell([*SMALL, "mixer=sliding_window", "trainer.threads=2"])]
     with pytest.raises(ValueError, match=r"cpus_per_task \(=3\) must be at least .* \(=4\)"):
         settings(cpus_per_task=3, n_workers=2, cells_per_job=2).check_cells(threads)
@@ -81,7 +81,7 @@ def test_jobs_that_cannot_hold_their_cells():
     settings(additional_parameters={"gpus": 1}).check_cells(gpu)
 
 
-def test_without_slurm_nothing_is_made(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_slurm_the_command_is_refused(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     err = zoo.refused("-m", *SMALL, "mixer=sliding_window", "hydra/launcher=slurm")
     assert "hydra/launcher=slurm needs sbatch" in err and "login node" in err
@@ -90,7 +90,7 @@ def test_without_slurm_nothing_is_made(zoo: Zoo, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("n_shares", [1, 5, 6, 7, 1000])
 @pytest.mark.parametrize("n_parallel", [None, 1, 2, 7, 300])
-def test_arrays_hold_to_the_sites_limit_and_to_ours(n_shares: int, n_parallel: int | None):
+def test_arrays_keep_the_sites_limit_and_ours(n_shares: int, n_parallel: int | None):
     made = arrays(n_shares, settings(max_array_size=6, n_parallel=n_parallel))
     assert [number for array in made for number in array.numbers] == list(range(n_shares))
     assert max(len(array.numbers) for array in made) <= 6
@@ -140,14 +140,14 @@ def test_complaints_in_one_line():
         ("train.3", "12_3", None),
     ],
 )
-def test_the_queue_says_whose_a_job_is(name: str, job_id: str, share: tuple[str, int] | None):
+def test_a_job_name_identifies_submission_and_share(name: str, job_id: str, share: tuple[str, int] | None):
     assert share_of(Job(name, job_id, "PENDING", "None")) == share
 
 
 @pytest.mark.parametrize(
     ("state", "live"), [("PENDING", True), ("RUNNING", True), ("PREEMPTED", True), ("NODE_FAIL", False)]
 )
-def test_what_still_runs(state: str, live: bool):
+def test_a_job_state_is_live_or_not(state: str, live: bool):
     assert Job("zoo-a.0", "1", state, "None").live is live
     assert len(set(ENDED)) == 9
 
@@ -177,7 +177,7 @@ def test_events_are_read_once_and_whole(tmp_path: Path):
 
 @pytest.fixture
 def part(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Part:
-    """The job of one cell, which has a folder."""
+    """Return the job of one cell that has a folder."""
     monkeypatch.setattr(follow_module, "SETTLE_S", 0.0)
     (cell,) = CELLS
     cell.folder.mkdir(parents=True)
@@ -192,10 +192,8 @@ def followed(part: Part) -> list[Failure]:
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["with a record", "without"])
 @pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL", "gone"])
-def test_a_job_that_has_ended_says_nothing_of_its_cell(
-    part: Part, monkeypatch: pytest.MonkeyPatch, state: str, recorded: bool
-):
-    """Its record does: a scheduler calls COMPLETED what left with exit code 0, and forgets."""
+def test_a_lost_job_fails_its_cell(part: Part, monkeypatch: pytest.MonkeyPatch, state: str, recorded: bool):
+    """The record decides: SLURM may call a lost job COMPLETED, or forget it."""
     (cell,) = CELLS
     if recorded:
         store.finish(cell.folder, RECORD | {"run_id": cell.run_id})
@@ -208,20 +206,20 @@ def test_a_job_that_has_ended_says_nothing_of_its_cell(
         assert "before this cell had a result" in failures[0].reason
 
 
-def test_what_another_driver_has_taken_up_has_not_failed(part: Part, monkeypatch: pytest.MonkeyPatch):
-    """Its job is gone, but a process is at work on it: whoever follows waits for that one."""
+def test_a_cell_of_another_driver_has_not_failed(part: Part, monkeypatch: pytest.MonkeyPatch):
+    """The job is gone but another process holds the cell, so the driver waits for that one."""
     (cell,) = CELLS
-    asked = []
+    calls = []
 
     def jobs(names: list[str]) -> list[Job]:
-        asked.append(names)
-        if len(asked) == 1:
+        calls.append(names)
+        if len(calls) == 1:
             raise cluster.NoAnswer("squeue did not answer")  # nothing follows from that
-        if len(asked) == 4:
+        if len(calls) == 4:
             store.finish(cell.folder, RECORD | {"run_id": cell.run_id})
         return []
 
     monkeypatch.setattr(cluster, "jobs", jobs)
     with lease.held(cell.folder):
         assert followed(part) == []
-    assert len(asked) == 4 and not (cell.folder / "error.txt").exists()
+    assert len(calls) == 4 and not (cell.folder / "error.txt").exists()

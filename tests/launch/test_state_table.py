@@ -1,4 +1,4 @@
-"""`python -m zoo.plan mixer=...`: the state's size by formula beside the elements counted on a live state."""
+"""`python -m zoo.plan mixer=...` shows the state's size by formula and as counted on tensors."""
 
 import io
 import re
@@ -27,7 +27,7 @@ def table(capsys: pytest.CaptureFixture[str]) -> Table:
 
 
 def rows(out: str) -> list[list[str]]:
-    """The fields of each line of a table; the first is empty where the mixer is that of the line above."""
+    """Return the fields of each line of a table; the first is empty below another of the same mixer."""
     text = "\n".join(line.rstrip() for line in out.splitlines())
     lines = [line for part in text.split("───\n")[1:] for line in part.split("\n\n")[0].splitlines()]
     return [re.split(r"\s{2,}", line[1:]) for line in lines]
@@ -38,18 +38,18 @@ def csv(out: str) -> pd.DataFrame:
 
 
 def test_one_line_for_each_size(table: Table):
-    found = rows(table(*WINDOW, "--seq-lens", "1,3,7,8,64,1024,2000"))
-    assert found[:3] == [
+    lines = rows(table(*WINDOW, "--seq-lens", "1,3,7,8,64,1024,2000"))
+    assert lines[:3] == [
         ["sliding_window", "1", "32", "32", "32", "64", "128"],
         ["", "3", "96", "96", "96", "192", "384"],
         ["", "7", "224", "224", "224", "448", "896"],
     ]
-    assert found[3] == ["", "8 / 64 / 1,024 / 2,000*", "224", "224", "256", "448", "896"]
-    assert found[4][0] == "sliding_window"
-    assert "min(seq_len, window - 1)" in found[4][1]
+    assert lines[3] == ["", "8 / 64 / 1,024 / 2,000*", "224", "224", "256", "448", "896"]
+    assert lines[4][0] == "sliding_window"
+    assert "min(seq_len, window - 1)" in lines[4][1]
 
 
-def test_what_is_measured_is_counted_on_tensors(table: Table, monkeypatch: pytest.MonkeyPatch):
+def test_the_measured_size_is_counted_on_tensors(table: Table, monkeypatch: pytest.MonkeyPatch):
     wrong = StateSize(paper=1, resident=2, touched=2)
     monkeypatch.setattr(SlidingWindow, "state_size", lambda self, seq_len: wrong)
     frame = csv(table(*WINDOW, "--csv"))
@@ -79,7 +79,7 @@ def test_a_length_that_a_mixer_refuses_has_no_size(table: Table, monkeypatch: py
     assert rows(table(*WINDOW, "--seq-lens", "64,2000"))[1] == ["", "2,000*", *["-"] * 5]
 
 
-def test_settings_tell_entries_apart(table: Table):
+def test_entries_are_named_by_the_settings_that_differ(table: Table):
     out = table("mixer=sliding_window", "d_model=16,32", "mixer.window=2,3", "lr=0.1,0.2", "--seq-lens", "64")
     sizes = ["d_model=16 window=2", "d_model=16 window=3", "d_model=32 window=2", "d_model=32 window=3"]
     assert [row[0] for row in rows(out)[:4]] == [f"sliding_window {settings}" for settings in sizes]
@@ -94,7 +94,7 @@ def test_a_csv_is_tidy(table: Table):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         *(
             ((*WINDOW, "--seq-lens", n), f"--seq-lens (={n}) must be positive integers, such as 64,1024.")
@@ -106,5 +106,5 @@ def test_a_csv_is_tidy(table: Table):
         (("mixer=glob(nothing*)",), "mixer"),
     ],
 )
-def test_mistakes_in_one_line(words: tuple[str, ...], said: str, refused: Refused):
-    assert said in refused(plan.main, *words)
+def test_a_mistake_is_refused_in_one_line(words: tuple[str, ...], message: str, refused: Refused):
+    assert message in refused(plan.main, *words)

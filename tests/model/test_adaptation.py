@@ -34,7 +34,7 @@ TOKENS = torch.randn(1, 37, WIDTH, dtype=torch.float64, generator=torch.Generato
 
 
 def adaptable() -> list[Case]:
-    """Every mixer whose module knows queries, keys and values; a law below sees that each has adapters."""
+    """List every case whose module imports query, key and value projections; each must have adapters."""
     modules = {case: sys.modules[get_class(settings(case)["_target_"]).__module__] for case in cases()}
     heads = ("QueryKeyValue", "AttentionHeads")
     return [
@@ -44,7 +44,7 @@ def adaptable() -> list[Case]:
 
 
 def adapted(mixer: Mixer) -> Mixer:
-    """With adapters that do something."""
+    """Return the mixer with adapters that are not zero."""
     adapt(mixer, LORA, seed=0)
     generator = torch.Generator().manual_seed(0)
     for module in mixer.modules():
@@ -55,16 +55,16 @@ def adapted(mixer: Mixer) -> Mixer:
 
 
 def paths(mixer: Mixer) -> dict[str, Tensor]:
-    """What comes out of every way through a mixer."""
-    found = {"forward": mixer(TOKENS), "parts": in_parts(mixer, TOKENS, [1, 2, 17])[0]}
+    """Return the outputs of every path through a mixer."""
+    outputs = {"forward": mixer(TOKENS), "parts": in_parts(mixer, TOKENS, [1, 2, 17])[0]}
     torch.manual_seed(0)
-    found["training"] = mixer.train()(TOKENS)
+    outputs["training"] = mixer.train()(TOKENS)
     mixer.eval()
-    return found
+    return outputs
 
 
 def skipped(mixer: Mixer) -> list[str]:
-    """The ways that do not see every adapter: there the sums W + B A give another result as weights do."""
+    """List the paths that skip an adapter, where merging W + B A into the weights changes the output."""
     merged = copy.deepcopy(mixer)
     merge(merged)
     with torch.no_grad():
@@ -87,7 +87,7 @@ def test_no_path_skips_an_adapter(case: Case):
 
 @pytest.mark.parametrize("name", ["attention", "landmark", "mla"])
 def test_a_path_that_skips_an_adapter_is_caught(name: str, monkeypatch: pytest.MonkeyPatch):
-    """Planted: the rows of the frozen weight, read past the sum."""
+    """A projection is planted that reads the frozen weight without its adapter."""
     mixer = adapted(build(next(case for case in cases() if case.name == name)))
 
     def frozen(linear: nn.Linear, x: Tensor) -> Tensor:
@@ -111,8 +111,7 @@ def test_an_adapter_is_the_published_sum():
         adapt(nn.ModuleDict({"linear": linear}), LORA, 0)
     assert torch.equal(linear.weight, weight)
     start = qkv["qkv"].proj.weight.detach().clone()
-    found = adapt(qkv, LORA, 0)
-    assert found == Trainable(3 * (6 + 6) * 2, 18 * 6)
+    assert adapt(qkv, LORA, 0) == Trainable(3 * (6 + 6) * 2, 18 * 6)
     sums = qkv["qkv"].proj.parametrizations["weight"][0]
     assert torch.equal(qkv["qkv"].proj.weight, start)  # B is zero
     for part, b in enumerate(sums.b):
@@ -134,7 +133,7 @@ def trained_names(recipe: str) -> set[str]:
     return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def test_each_recipe_trains_what_its_paper_says():
+def test_each_recipe_trains_the_weights_of_its_paper():
     low = trained_names("lora")
     assert {name.split(".parametrizations.weight.")[0] for name in low} == {
         "blocks.1.mixer.qkv.proj",
@@ -146,9 +145,7 @@ def test_each_recipe_trains_what_its_paper_says():
     assert {name.rpartition(".")[0] for name in longer} >= norms
     hybrid = trained_names("hylora") - low - longer
     assert {name.rpartition(".")[0] for name in hybrid} == {"blocks.0.mixer.conv"}
-    assert trained_names("full") == {
-        name for name, _ in build_model(COMPOSER.cell(HYBRID)).named_parameters()
-    }
+    assert trained_names("full") == {*dict(build_model(COMPOSER.cell(HYBRID)).named_parameters())}
 
 
 START = (
@@ -156,8 +153,8 @@ START = (
 )
 
 
-def test_an_adapted_cell_is_a_cell_like_any_other(cwd: Path):
-    """What is frozen stays, to the bit; what trained is merged, and scores as it did."""
+def test_an_adapted_cell_is_trained_recorded_and_resumed(cwd: Path):
+    """Frozen weights stay to the bit; trained ones are merged, and score as they did."""
     words = [*SMALL, "mixer=se_attn_lm", "mixer.bias=true", START, "adaptation=longlora", "adaptation.rank=2"]
     cell = COMPOSER.cell([*words, "adaptation.alpha=4", "optim.batch_size=8", "lr=0.01"])
     for one in cell.lineage:
@@ -168,29 +165,36 @@ def test_an_adapted_cell_is_a_cell_like_any_other(cwd: Path):
     norms = {name for name in old if "norm" in name}
     assert moved == {"embedding", "blocks.1.mixer.qkv.proj.weight", "blocks.1.mixer.out_proj.weight"} | norms
     assert after.record["fresh"] == ["blocks.1.mixer.choice.summaries.landmark"]
-    said = after.record["adaptation"]
-    assert (said["recipe"], said["rank"], said["train"]) == ("longlora", 2, ["embedding", "norms"])
+    adaptation = after.record["adaptation"]
+    assert (adaptation["recipe"], adaptation["rank"], adaptation["train"]) == (
+        "longlora",
+        2,
+        ["embedding", "norms"],
+    )
     low, whole = 2 * (4 * 32), 128 * 16 + sum(old[name].numel() for name in norms)
-    assert said["trained"] == low + whole and said["share"] == (low + whole) / after.record["parameters"]
+    assert (
+        adaptation["trained"] == low + whole
+        and adaptation["share"] == (low + whole) / after.record["parameters"]
+    )
     segment = after.record["slices"][-1]
     rows = range(segment["rows"])
     again = after.score(after.task.sample("test", len(after.task.segments("test")) - 1, rows))
     assert again.accuracy == segment["accuracy"] and again.loss == pytest.approx(segment["loss"], abs=1e-5)
-    _goes_on(cell, cwd / "again")
+    _check_resume(cell, cwd / "again")
 
 
-def _goes_on(cell: Any, folder: Path) -> None:
-    """From a checkpoint, without the start."""
+def _check_resume(cell: Any, folder: Path) -> None:
+    """Check that the cell resumes from a checkpoint without its start."""
     folder.mkdir()
-    begun = resume(training.build(cell, folder))
-    for parameter in begun.model.parameters():
+    first = resume(training.build(cell, folder))
+    for parameter in first.model.parameters():
         parameter.data.add_(1.0)
-    begun.position.step = 1
-    begun.save(begun.model.state_dict(), None, {}, None)
+    first.position.step = 1
+    first.save(first.model.state_dict(), None, {}, None)
     again = resume(training.build(cell, folder))
-    assert again.position.fresh == begun.position.fresh
+    assert again.position.fresh == first.position.fresh
     named = dict(again.model.named_parameters())
-    for name, parameter in begun.model.named_parameters():
+    for name, parameter in first.model.named_parameters():
         assert torch.equal(named[name], parameter) and named[name].requires_grad == parameter.requires_grad
 
 
@@ -208,17 +212,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("word", REFUSED)
-def test_a_recipe_that_cannot_be(zoo: Zoo, word: str):
+def test_an_impossible_recipe_is_refused(zoo: Zoo, word: str):
     mixer = word.partition("mixer=")[2] or "attention"
     start = START.replace("mixer:attention", f"mixer:{mixer}")
     assert zoo.refused(*SMALL, f"mixer={mixer}", "adaptation=lora", start, word).startswith(REFUSED[word])
     assert not Path("results").exists()
 
 
-def test_positions_are_divided():
+def test_the_rope_scale_divides_positions():
     x = torch.randn(1, 2, 6, 8, dtype=torch.float64)
     torch.testing.assert_close(rotate(x, 4, scale=4.0)[:, :, :1], rotate(x, 1)[:, :, :1])
-    seen: list[str] = []
+    tested: list[str] = []
     for case in adaptable():
         mixer = build(case)
         if any(isinstance(m, QueryKeyValue) and m.position == "rope" for m in mixer.modules()):
@@ -229,18 +233,18 @@ def test_positions_are_divided():
             assert not torch.allclose(before, after, atol=1e-6), case
             if mixer.exact_decode:
                 torch.testing.assert_close(parts, after, rtol=1e-8, atol=1e-8)
-            seen.append(case.name)
-    assert {"attention", "landmark", "bmojo", "se_attn", "s2_attn", "sliding_window"} <= {*seen}
+            tested.append(case.name)
+    assert {"attention", "landmark", "bmojo", "se_attn", "s2_attn", "sliding_window"} <= {*tested}
 
 
 def test_the_share_of_the_published_hybrid():
-    """58 Mamba-2 layers and 6 of attention, 2,560 wide, 50,280 tokens: by count, without a weight."""
+    """The model has 58 Mamba-2 layers and 6 of attention, is 2,560 wide and is built on "meta"."""
     words = ["model=se_attn_hybrid", "mixer=attention", "mixer.bias=false", "d_model=2560", "n_layers=64"]
     cell = COMPOSER.cell([*words, "adaptation=hylora"])
     with torch.device("meta"):
         model = model_from_config(cell.config, 50280)
         assert cell.adaptation
-        found = adapt(model, cell.adaptation, 0)
+        result = adapt(model, cell.adaptation, 0)
     trained = {name: p.numel() for name, p in model.named_parameters() if p.requires_grad}
 
     def share(word: str) -> int:
@@ -249,6 +253,6 @@ def test_the_share_of_the_published_hybrid():
     assert share("embedding") == 50280 * 2560
     assert share("parametrizations") == 6 * 4 * 32 * (2560 + 2560)  # rank 32 on four projections
     assert share(".conv.") == 58 * 5 * (2 * 2560 + 2 * 16)  # taps and biases of x, B and C
-    assert found.trained - share("norm") == share("embedding") + share("parametrizations") + share(".conv.")
-    assert 2.5e9 < found.total < 2.7e9 and 0.05 < found.share < 0.06
-    assert 0.002 < (found.trained - share("embedding")) / found.total < 0.003
+    assert result.trained - share("norm") == share("embedding") + share("parametrizations") + share(".conv.")
+    assert 2.5e9 < result.total < 2.7e9 and 0.05 < result.share < 0.06
+    assert 0.002 < (result.trained - share("embedding")) / result.total < 0.003

@@ -18,7 +18,7 @@ from zoo.model import SequenceModel, model_from_config
 
 
 def model_with(block: dict[str, Any], layers: int = 3) -> SequenceModel:
-    """In eval mode, every parameter moved off its initial value so that none is neutral."""
+    """Return a model in eval mode whose parameters are moved off their initial values: none is neutral."""
     model = model_from_config(config([COUNTER] * layers, block, tie_embedding=False), VOCAB)
     return off_neutral(model.double().eval(), seed=1, by=1 / 4)
 
@@ -67,16 +67,16 @@ def test_dropout_falls_on_the_embedding_alone_and_in_training_alone(block: dict[
     model = model_with(block | {"embed_dropout": 0.5})
     assert torch.equal(model(ids(11)), model_with(block | {"embed_dropout": 0.0})(ids(11)))
     model.train()
-    seen: list[Tensor] = []
+    inputs: list[Tensor] = []
     for block_ in model.blocks:
-        block_.norm.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+        block_.norm.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
     model(ids(11))
-    share = (seen[0] == 0).double().mean()
+    share = (inputs[0] == 0).double().mean()
     assert 0.35 < share < 0.65
-    assert not any((x == 0).any() for x in seen[1:])
+    assert not any((x == 0).any() for x in inputs[1:])
 
 
-def test_zoologys_own_dropout_is_the_references():
+def test_only_zoologys_block_has_dropout_by_default():
     assert model_with(ZOOLOGY).blocks[0].embed_dropout.p == 0.1
     assert model_with(PRE_NORM).blocks[0].embed_dropout.p == 0.0
 
@@ -91,7 +91,7 @@ def test_zoologys_own_dropout_is_the_references():
         ({"embed_dropout": 1.0}, r"block\.embed_dropout \(=1\.0\)"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], words: str):
+def test_impossible_settings_are_refused(change: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=words):
         model_with(PRE_NORM | change)
 
@@ -101,7 +101,7 @@ CHANNEL_MIXES = ("rwkv_channel_mix", "rwkv7_channel_mix")
 
 @torch.no_grad()
 @pytest.mark.parametrize("mlp", CHANNEL_MIXES)
-def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
+def test_the_state_of_a_channel_mix_is_one_token_and_counts(mlp: str):
     model, plain = model_with(PRE_NORM | {"mlp": mlp, "n_layers": 3}), model_with(PRE_NORM)
     parts, state = in_parts(model, ids(11), [1, 5])
     torch.testing.assert_close(parts, model(ids(11)))
@@ -112,7 +112,7 @@ def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
 
 
 @pytest.mark.parametrize("mlp", CHANNEL_MIXES)
-def test_a_channel_mix_widens_what_is_in_view(mlp: str):
+def test_a_channel_mix_widens_the_visible_window(mlp: str):
     window = settings(Case("sliding_window", {"window": 3}))
     block = PRE_NORM | {"mlp": mlp, "layer": 0, "n_layers": 1}
     model = model_from_config(config([window], block), VOCAB)
@@ -121,7 +121,7 @@ def test_a_channel_mix_widens_what_is_in_view(mlp: str):
     assert torch.equal(model.visible(torch.eye(9, dtype=torch.bool)), (age >= 0) & (age <= 3))
 
 
-def test_a_layers_channel_mix_starts_by_its_depth():
+def test_a_channel_mix_is_initialised_by_its_depth():
     block = PRE_NORM | {"mlp": "rwkv_channel_mix", "layer": 0, "n_layers": 2}
     low, high = model_from_config(config([COUNTER] * 2, block), VOCAB).blocks
     assert not torch.equal(low.mlp.shift.share, high.mlp.shift.share)
@@ -131,7 +131,7 @@ each_kind = pytest.mark.parametrize("kind", [ChannelMix, ChannelMix7])
 
 
 def mixed_by_definition(m: ChannelMix | ChannelMix7, x: Tensor) -> Tensor:
-    """One sequence [T D], one token after another."""
+    """Compute a channel mix of one sequence [T D] token by token, by its equation."""
     before, ys = torch.zeros_like(x[0]), []
     for x_t in x:
         mixed = [mu * x_t + (1 - mu) * before for mu in 1 - m.shift.share]
@@ -152,16 +152,16 @@ def made(kind: type, **settings: float) -> ChannelMix | ChannelMix7:
 @pytest.mark.parametrize("settings", [{}, {"ratio": 0.5, "layer": 1, "n_layers": 3}])
 def test_a_channel_mix_is_its_equation(kind, settings):
     mix, x = made(kind, **settings), torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
-    wanted = torch.stack([mixed_by_definition(mix, row) for row in x])
-    torch.testing.assert_close(mix(x), wanted)
+    expected = torch.stack([mixed_by_definition(mix, row) for row in x])
+    torch.testing.assert_close(mix(x), expected)
     inputs = [x, *mix.parameters()]
-    ours, theirs = (torch.autograd.grad(y.sin().sum(), inputs) for y in (mix(x), wanted))
+    ours, theirs = (torch.autograd.grad(y.sin().sum(), inputs) for y in (mix(x), expected))
     torch.testing.assert_close(ours, theirs)
     assert all(g.any() for g in ours)
 
 
 @each_kind
-def test_members_of_a_population_are_as_alone(kind):
+def test_stacked_channel_mixes_equal_single_ones(kind):
     members, x = [made(kind) for _ in range(2)], torch.randn(2, 3, 5, 6, dtype=torch.float64)
     weights, buffers = stack_module_state(members)
     together = vmap(lambda w, b, x: functional_call(members[0], (w, b), (x,)))(weights, buffers, x)

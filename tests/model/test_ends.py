@@ -1,4 +1,4 @@
-"""The ends of a model: two tokens to a place, a decoder behind the blocks; how fast a model decodes."""
+"""Stacked inputs of two tokens, the decoder behind the blocks, and the speed of decoding."""
 
 import math
 import time
@@ -24,7 +24,7 @@ def stacked(**model: object) -> SequenceModel:
     return model_from_config(config([COUNTER], **model), VOCAB, stacked=True).double()
 
 
-def test_a_place_holds_the_keys_embedding_beside_the_values_or_beside_nothing():
+def test_a_stacked_input_has_the_embeddings_of_key_and_value():
     model = stacked()
     table, into = model.embedding, model.stacked.into
     keys, values = [2, 5, 0, 3], [4, 0, 5, None]
@@ -37,7 +37,7 @@ def test_a_place_holds_the_keys_embedding_beside_the_values_or_beside_nothing():
     assert torch.allclose(model.start(ids).sum()[0], into(torch.stack(sides)))
 
 
-def test_embeddings_are_unit_vectors_that_are_kept_and_not_trained():
+def test_stacked_embeddings_are_fixed_unit_vectors():
     model = stacked()
     assert torch.allclose(model.embedding.norm(dim=1), torch.ones(VOCAB).double())
     assert "embedding" in model.state_dict() and "embedding" not in dict(model.named_parameters())
@@ -45,7 +45,7 @@ def test_embeddings_are_unit_vectors_that_are_kept_and_not_trained():
     assert model.embedding.equal(stacked().embedding)
 
 
-def test_answers_are_compared_with_all_values_and_with_nothing_else():
+def test_stacked_logits_are_over_the_values():
     model = stacked()
     ids = torch.arange(8)[None]
     hidden = model(ids)
@@ -55,14 +55,14 @@ def test_answers_are_compared_with_all_values_and_with_nothing_else():
     assert all(p.grad is not None for p in model.stacked.parameters())
 
 
-def test_token_by_token_is_the_whole():
+def test_a_stacked_model_decodes_token_by_token():
     model, ids = stacked(learned_positions=7).eval(), torch.tensor([[3, 20, 41, 5, 11, 0, 2]])
     assert torch.allclose(in_parts(model, ids, [*range(1, 7)])[0], model(ids))
     positions = torch.tensor([[4, 1]])
     assert torch.allclose(model(ids, positions), model(ids)[:, [4, 1]])
 
 
-def test_a_head_of_its_own_is_refused():
+def test_a_stacked_model_with_a_separate_head_is_refused():
     with pytest.raises(ValueError, match=r"model\.tie_embedding \(=False\) must be true"):
         stacked(tie_embedding=False)
 
@@ -70,33 +70,32 @@ def test_a_head_of_its_own_is_refused():
 COMPRESSION = ["task=mad_compression", "mixer=sliding_window", "d_model=16"]
 
 
-def test_answers_of_one_position_differ_by_their_place_alone():
+def test_the_decoder_computes_answers_from_the_last_vector():
     cell = compose(COMPRESSION)
     model, task = build_model(cell).double(), build_task(cell.config)
     batch = task.sample("train", 0, range(3))
-    found = model(batch.inputs, batch.positions)
-    vector = model.blocks[0].norm  # a norm of the model's kind
-    assert model.decoder is not None and type(model.decoder.layers[0]) is type(vector)
-    assert found.shape == (3, 32, 16) and not found[:, 0].allclose(found[:, 1])
+    output = model(batch.inputs, batch.positions)
+    assert model.decoder is not None and type(model.decoder.layers[0]) is type(model.blocks[0].norm)
+    assert output.shape == (3, 32, 16) and not output[:, 0].allclose(output[:, 1])
 
-    seen: list[torch.Tensor] = []
-    model.decoder.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    inputs: list[torch.Tensor] = []
+    model.decoder.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     model(batch.inputs, batch.positions)
-    (hidden,) = seen
-    assert hidden.equal(hidden[:, :1].expand_as(hidden)), "the decoder has no more than the last vector"
+    (hidden,) = inputs
+    assert hidden.equal(hidden[:, :1].expand_as(hidden)), "the decoder reads only the last vector"
 
     _, first, _, _, second, _ = model.decoder.layers
     norm = lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()  # noqa: E731
     gelu = torch.nn.functional.gelu
-    places = torch.tensor(
+    sines = torch.tensor(
         [[f(i / 10_000 ** (k / 7)) for f in (math.sin, math.cos) for k in range(8)] for i in range(32)]
     )
-    x = gelu(norm(hidden + places.double()) @ first.weight.T + first.bias)
+    x = gelu(norm(hidden + sines.double()) @ first.weight.T + first.bias)
     x = gelu(norm(x) @ second.weight.T + second.bias)
-    assert model.final_norm(x).allclose(found, atol=1e-5)
+    assert model.final_norm(x).allclose(output, atol=1e-5)
 
 
-def test_every_part_of_it_learns_and_other_models_have_none():
+def test_every_part_of_the_decoder_learns_and_other_models_have_none():
     model = build_model(compose(COMPRESSION))
     assert model.decoder is not None
     answers_loss(model, build_task(compose(COMPRESSION).config).sample("train", 0, range(3))).backward()
@@ -112,13 +111,13 @@ def model(*words: str) -> SequenceModel:
     return build_model(composer().cell(["d_model=16", "task.vocab_size=128", *words]))
 
 
-def test_it_is_tokens_over_seconds_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_speed_is_tokens_over_the_seconds_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))  # every step takes a millisecond
     monkeypatch.setattr(decode_speed, "_now", lambda device: next(clock) / 1000)
     assert decode_tokens_per_second(model(), 64, "cpu") == pytest.approx(1000 * BATCH)
 
 
-def test_a_slow_model_makes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decode_speed_of_a_slow_model_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     made = model()
     extend, steps = made.extend, []
 
@@ -133,7 +132,7 @@ def test_a_slow_model_makes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rate is not None and rate <= BATCH / 0.2
 
 
-def test_a_model_without_exact_decoding_has_none_and_training_goes_on_as_before() -> None:
+def test_decode_speed_needs_exact_decoding_and_changes_no_state() -> None:
     assert decode_tokens_per_second(model("mixer=nystromformer"), 64, "cpu") is None
     made = model().train()
     before = torch.get_rng_state()

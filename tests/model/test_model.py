@@ -1,4 +1,4 @@
-"""Laws of the model, over every mixer of conf/mixer in its own layer pattern; and what each leaf changes."""
+"""Laws of the model, for every mixer of conf/mixer in its layer pattern, and the effect of each setting."""
 
 import math
 from functools import cache
@@ -23,7 +23,7 @@ PRE_NORM, ZOOLOGY = block_yaml("pre_norm"), block_yaml("zoology")
 
 
 def layers_of(name: str) -> list[dict[str, Any]]:
-    """Two layers by the mixer's own pattern."""
+    """Return the settings of two layers in the mixer's pattern."""
     pattern = mixer_yaml(name)["about"]["layers"]
     entries = [pattern[i % len(pattern)] for i in range(2)]
     return [{k: v for k, v in _entry(entry, name).items() if k != "about"} for entry in entries]
@@ -54,16 +54,16 @@ def same(a: Tensor, b: Tensor) -> bool:
 
 
 class Counter(Mixer):
-    """A toy with weights of its own: y = x * weight + the tokens so far."""
+    """A toy with weights: y = x * weight + the number of tokens so far."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(d_model))
 
     def extend(self, x: Seq, state: tuple[int] | None = None) -> tuple[Seq, tuple[int]]:
-        seen = state[0] if state else 0
-        count = torch.arange(seen + 1, seen + 1 + x.shape[1], dtype=x.dtype)
-        return x * self.weight + count[:, None], (seen + x.shape[1],)
+        past = state[0] if state else 0
+        count = torch.arange(past + 1, past + 1 + x.shape[1], dtype=x.dtype)
+        return x * self.weight + count[:, None], (past + x.shape[1],)
 
     def state_size(self, seq_len: int) -> StateSize:
         return StateSize(paper=None, resident=3 * seq_len, touched=2, aux_ints=1)
@@ -107,11 +107,11 @@ def test_visible_composes_the_layers_views():
 
 
 class Gist(Linked):
-    """A toy with a side channel of its own: leaves its inputs as `gist`, or adds those of a layer below."""
+    """A toy with a link: it writes its inputs as `gist`, or adds the `gist` of a layer below."""
 
-    def __init__(self, d_model: int, leave: bool) -> None:
+    def __init__(self, d_model: int, write: bool) -> None:
         super().__init__()
-        self.reads, self.leaves = ((), ("gist",)) if leave else (("gist",), ())
+        self.reads, self.leaves = ((), ("gist",)) if write else (("gist",), ())
 
     def extend_linked(self, x: Seq, state: tuple | None, read: Links) -> tuple[Seq, tuple, Links]:
         return x + read.get("gist", 0), (), {name: x for name in self.leaves}
@@ -120,28 +120,28 @@ class Gist(Linked):
         return StateSize(paper=None, resident=0, touched=0)
 
 
-def gist(leave: bool) -> dict[str, Any]:
-    return {"_target_": "tests.model.test_model.Gist", "d_model": WIDTH, "leave": leave}
+def gist(write: bool) -> dict[str, Any]:
+    return {"_target_": "tests.model.test_model.Gist", "d_model": WIDTH, "write": write}
 
 
 @torch.no_grad()
-def test_what_a_layer_leaves_is_read_above_by_name():
-    """No file of zoo knows this name."""
+def test_a_link_is_read_by_its_name_in_a_layer_above():
+    """The name occurs in no file of zoo."""
     model = model_from_config(config([gist(True), COUNTER, gist(False)]), VOCAB).double().eval()
     first, _, last = (block.norm for block in model.blocks)
-    seen: list[Tensor] = []
+    normed: list[Tensor] = []
     for norm in (first, last):
-        norm.register_forward_hook(lambda module, given, out: seen.append(out))
+        norm.register_forward_hook(lambda module, given, out: normed.append(out))
     whole = model(ids(9))
     stream = model.start(ids(9))
     for block in model.blocks:
         stream = block(stream)
-    assert torch.equal(stream.hidden, seen[0] + seen[1]) and {*stream.links} == {"embedding", "gist"}
+    assert torch.equal(stream.hidden, normed[0] + normed[1]) and {*stream.links} == {"embedding", "gist"}
     assert same(in_parts(model, ids(9), [4])[0], whole)
 
 
 @pytest.mark.parametrize("layers", [[gist(False)], [gist(False), gist(True)]], ids=["none", "above"])
-def test_what_nothing_below_leaves_is_refused(layers: list[dict[str, Any]]):
+def test_a_link_that_no_layer_below_writes_is_refused(layers: list[dict[str, Any]]):
     words = r"Gist \(layer 0 of model\.layers\) reads 'gist', and what is left below it is embedding: put"
     with pytest.raises(ValueError, match=words):
         model_from_config(config(layers), VOCAB)
@@ -159,7 +159,7 @@ def test_wrapping_a_mixer_in_a_model_leaves_its_initial_weights(name: str):
                 assert torch.equal(model.mixers[i].state_dict()[key], value), f"{name}, layer {i}: {key}"
 
 
-def test_a_part_starts_the_same_whatever_stands_beside_it():
+def test_initial_weights_do_not_depend_on_the_other_parts():
     small = model_from_config(config([COUNTER]), VOCAB)
     large = model_from_config(
         config([COUNTER, COUNTER], ZOOLOGY, tie_embedding=False, learned_positions=9), VOCAB
@@ -204,23 +204,23 @@ def test_each_leaf_of_the_model_changes_it():
     assert torch.equal(plain.logits(plain(ids(4))), plain(ids(4)) @ plain.embedding.T)
 
 
-# The mixers of the reference's figures: its last projection (HazyResearch/zoology, d88d6f5)
-# is drawn smaller where it is called out_proj; and as others are where it is called otherwise
+# The mixers of the reference's figures (HazyResearch/zoology, d88d6f5). It draws the last projection smaller
+# if its name is out_proj, and like the others if it has another name
 # (proj_o of based, output_linear of h3, output of rwkv4, combine_heads of nsa, o_proj).
 OUT_PROJ = ("attention", "sliding_window", "hyena", "bigbird", "scatterbrain", "nystromformer")
 OTHERWISE = ("based", "h3", "rwkv4", "deltanet", "gated_deltanet", "gla", "ttt_linear", "nsa")
 
 
 @pytest.mark.parametrize("mixer", [*OUT_PROJ, *OTHERWISE])
-def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else(mixer: str):
+def test_redraw_changes_the_linear_layers_to_the_references(mixer: str):
     layers = [layer | ({"n_layers": 4} if "n_layers" in layer else {}) for layer in layers_of(mixer) * 2]
-    own, redrawn = (model_from_config(config(layers, redraw=redraw), VOCAB) for redraw in (False, True))
-    linear = {name for name, part in own.named_modules() if isinstance(part, nn.Linear)}
-    kept = dict(own.named_parameters())
+    plain, redrawn = (model_from_config(config(layers, redraw=redraw), VOCAB) for redraw in (False, True))
+    linear = {name for name, part in plain.named_modules() if isinstance(part, nn.Linear)}
+    before = dict(plain.named_parameters())
     for name, parameter in redrawn.named_parameters():
         part, _, kind = name.rpartition(".")
         if part not in linear:
-            assert torch.equal(parameter, kept[name]), name
+            assert torch.equal(parameter, before[name]), name
         elif kind == "bias":
             assert not parameter.any()
         else:
@@ -247,7 +247,7 @@ def test_gradients_reach_every_parameter_of_a_tied_and_an_untied_model():
         (config([]), "n_layers"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], words: str):
+def test_impossible_settings_are_refused(given: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=words):
         model_from_config(given, VOCAB)
 
@@ -268,7 +268,7 @@ def test_flags_are_those_of_all_layers():
     assert not model.causal and not model.exact_decode
 
 
-def test_a_peak_is_the_most_at_any_point():
+def test_the_peak_size_is_the_largest_after_any_token():
     sizes = {1: (3, 1), 2: (9, 2), 3: (5, 7), 4: (0, 0)}
     most = peak(lambda tokens: StateSize(tokens, *sizes[tokens], aux_ints=4 - tokens), 4)
     assert most == StateSize(paper=4, resident=9, touched=7, aux_ints=3)

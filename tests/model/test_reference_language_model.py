@@ -1,4 +1,4 @@
-"""The whole language models of the published figures: by the reference's equations, and their sizes."""
+"""The language models of the published figures have the reference's equations and sizes."""
 
 import math
 
@@ -21,7 +21,7 @@ PLAIN = ("mamba", "mamba2")
 
 
 def cells() -> dict[str, list[str]]:
-    """The first cell of each mixer of the figure, as words."""
+    """Return the words of the first cell of each mixer of the figure."""
     args = command_line.parser().parse_args(["-m", "sweep=based_fig2"])
     rows, _ = command_line.spanned(COMPOSER, args)
     return {next(word for word in row if word.startswith("mixer="))[6:]: row for row in reversed(rows)}
@@ -32,7 +32,7 @@ CELLS = cells()
 
 
 def model_of(name: str) -> SequenceModel:
-    """In training, every parameter moved off its initial value so that none is neutral."""
+    """Return a model in training mode, its parameters moved off their initial values: none is neutral."""
     model = model_from_config(COMPOSER.cell([*CELLS[name], *SHRUNK]).config, VOCAB)
     return off_neutral(model.double().train(), seed=1, by=1 / 8)
 
@@ -43,10 +43,10 @@ def test_a_cell_of_the_figure_is_the_references_language_model(name: str):
     model = model_of(name)
     inputs = torch.randint(VOCAB, (3, 37), generator=torch.Generator().manual_seed(2))
     torch.manual_seed(3)
-    found = model.logits(model(inputs))
+    actual = model.logits(model(inputs))
     torch.manual_seed(3)
     expected = (in_plain_blocks if name in PLAIN else in_transformer_blocks)(model, inputs)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 def in_transformer_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def dropping_attention(mixer: Attention, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("name", ["llama_83m", "llama_xl"])
-def test_it_has_the_published_number_of_parameters(name: str) -> None:
+def test_a_llama_has_the_published_number_of_parameters(name: str) -> None:
     """83.1 million with the paper's vocabulary (Liu et al. 2024, appendix D)."""
     config = composer().cell([f"experiment={name}"]).config
     with torch.device("meta"):

@@ -1,4 +1,4 @@
-"""A model that rounds its state as it goes, held against the evaluation that rounds any model's state."""
+"""A model that rounds its state computes the same as the evaluation that rounds any model's state."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ DECODES = sorted({case.name for case in cases() if build(case).exact_decode})
 LENGTH, EVERY = 11, 4
 INT3 = {"format": "int3", "every": EVERY}
 NOT_SYMMETRIC = {"mesanet"}  # a rounded sum of outer products is not, and solved otherwise
-OWN_LOSS = {"dsa"}  # its indexer's, a mean over each part that is read
+INDEXER_LOSS = {"dsa"}  # its indexer's, a mean over each part that is read
 
 
 def model_of(name: str, codec: dict[str, Any] | None) -> SequenceModel:
@@ -28,7 +28,7 @@ def model_of(name: str, codec: dict[str, Any] | None) -> SequenceModel:
 
 
 @pytest.mark.parametrize("mixer", sorted({*DECODES} - NOT_SYMMETRIC))
-def test_it_computes_what_the_evaluation_does_token_by_token(mixer: str) -> None:
+def test_a_rounded_model_computes_as_the_evaluation_does(mixer: str) -> None:
     inputs, plain = ids(LENGTH), model_of(mixer, None)
     coder = coder_for(plain, [Form("fp32", NO_SCALE), Form(**INT3)], seed=0)
     expected = coder.extend(plain, inputs.repeat(2, 1), None)[0][2:]
@@ -39,9 +39,9 @@ def test_it_computes_what_the_evaluation_does_token_by_token(mixer: str) -> None
     assert moved or not exact
 
 
-@pytest.mark.parametrize("mixer", sorted({*DECODES} - OWN_LOSS))
+@pytest.mark.parametrize("mixer", sorted({*DECODES} - INDEXER_LOSS))
 def test_gradients_pass_as_if_nothing_was_rounded(mixer: str) -> None:
-    """With a format that loses nothing they are those of the model without; with any they reach all of it."""
+    """They equal those of the plain model with fp32, and reach the same parameters with int3."""
     whole, parts, rounded = (
         model_of(mixer, codec) for codec in (None, {"format": "fp32", "every": EVERY}, INT3)
     )
@@ -73,7 +73,7 @@ def test_a_threshold_leaves_small_writes_out_and_keeps_large_ones_exact(mixer: s
 
 
 @pytest.mark.parametrize("format", ["fp32", "int3"])
-def test_the_evaluation_asks_for_forms_in_place_of_the_models_own(format: str) -> None:
+def test_the_evaluations_format_replaces_that_of_the_model(format: str) -> None:
     inputs, form = ids(LENGTH), Form(format, NO_SCALE if format == "fp32" else "key", every=2)
     plain, rounded = model_of("based", None), model_of("based", INT3)
     one, other = (coder_for(m, [form], 0).extend(m, inputs, None)[0] for m in (plain, rounded))
@@ -81,7 +81,7 @@ def test_the_evaluation_asks_for_forms_in_place_of_the_models_own(format: str) -
 
 
 def _step(x: Tensor) -> Tensor:
-    """Of int3 with a scale a key channel: the largest is code 3."""
+    """Return the step of int3 with a scale for each key channel: the largest entry is code 3."""
     return (x.abs().amax(-1, keepdim=True) / 3).bfloat16().float()
 
 

@@ -71,7 +71,7 @@ GRES = "NodeName={host} Name=gpu File=/dev/null AutoDetect=off"
 
 
 class Cluster:
-    """Started by `with`; its daemons die with this process, however it dies."""
+    """A cluster that is started by `with`; its daemons die with this process, however it dies."""
 
     def __init__(self, folder: Path, cpus: int = 16, max_array_size: int = 1001) -> None:
         self.folder, self.conf = folder, folder / "slurm.conf"
@@ -100,7 +100,7 @@ class Cluster:
         return self.ask("sinfo", "-h", "-p", "main", "-o", "%T", check=False).strip() == "idle"
 
     def lose_the_node(self) -> None:
-        """Its daemon and all that runs on it die without a word; then it comes back, empty."""
+        """Kill the node's daemon and all that runs on it; then bring it back, empty."""
         daemon = self.daemons.pop()
         daemon.kill()
         daemon.wait()
@@ -112,8 +112,8 @@ class Cluster:
         self.ask("scontrol", "update", f"NodeName={self.host}", "State=RESUME")
 
     def _on_the_node(self) -> list[int]:
-        """The processes of this cluster's jobs, and those that watch over them."""
-        found = []
+        """List the processes of this cluster's jobs and their slurmstepd."""
+        pids = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 environment = (process / "environ").read_bytes().split(b"\0")
@@ -121,8 +121,8 @@ class Cluster:
                 ours = f"SLURM_CONF={self.conf}".encode() in environment
                 job = any(line.startswith(b"SLURM_JOB_ID=") for line in environment)
                 if ours and (job or name.startswith(b"slurmstepd")):
-                    found.append(int(process.name))
-        return found
+                    pids.append(int(process.name))
+        return pids
 
     def __exit__(self, *exc: object) -> None:
         self.ask("scancel", "--user=root", "--signal=KILL", "--full", check=False)
@@ -146,21 +146,18 @@ class Cluster:
         return done.stdout
 
     def job(self, index: int) -> str:
-        """The running array element of that index, in the partition main."""
-        (found,) = (
-            line
-            for line in self.ask("squeue", "-h", "-r", "-p", "main", "-t", "R", "-o", "%i").split()
-            if line.endswith(f"_{index}")
-        )
-        return found
+        """Return the id of the running array element of that index, in the partition main."""
+        running = self.ask("squeue", "-h", "-r", "-p", "main", "-t", "R", "-o", "%i").split()
+        (job,) = (job for job in running if job.endswith(f"_{index}"))
+        return job
 
     def squeue(self, what: str = "%i %T") -> list[str]:
-        """A line for each job and array element, ended ones too."""
+        """Return a line for each job and array element, also for those that have ended."""
         return self.ask("squeue", "-h", "-r", "-t", "all", "-o", what).splitlines()
 
 
 def why_not() -> str | None:
-    """Why no cluster can be started here."""
+    """Return the reason that no cluster can be started here, or None."""
     missing = [name for name in (*DAEMONS, "sbatch", "srun") if shutil.which(name) is None]
     if os.geteuid() != 0:
         return "the SLURM of the tests needs root"

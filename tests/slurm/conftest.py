@@ -1,4 +1,4 @@
-"""One SLURM for all tests here; where there can be none, they are skipped and say why."""
+"""One SLURM for all tests here; where none can be started, they are skipped with the reason."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What stands in the queue: arrays within the limits, nothing twice, and nothing at all after a mistake."""
+"""Jobs in the queue: arrays within the limits, no cell twice, and nothing after a mistake."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def pending(cluster: Cluster) -> list[str]:
     return [line.split()[0] for line in cluster.squeue() if line.endswith("PENDING")]
 
 
-def test_arrays_and_nothing_twice(zoo: Zoo, cluster: Cluster):
+def test_a_sweep_becomes_arrays_and_no_cell_is_queued_twice(zoo: Zoo, cluster: Cluster):
     limits = [f"hydra.launcher.{word}" for word in ("max_array_size=3", "n_parallel=3", "cells_per_job=2")]
     out = zoo.done(*WORDS, *limits, "seed=range(13)")
     assert "13 cells: 0 done already, 13 to run" in out and "7 jobs submitted" in out
@@ -32,10 +32,10 @@ def test_arrays_and_nothing_twice(zoo: Zoo, cluster: Cluster):
     assert len(pending(cluster)) == 8
     (last,) = (job for job in pending(cluster) if "_" not in job)
     assert "seed=13" not in out and f"scancel {last}" in out
-    cluster.ask("scancel", ids[0])  # what a person took out of the queue is missing, and put in again
-    gone = 2 * sum(job.startswith(f"{ids[0]}_") for job in jobs)
+    cluster.ask("scancel", ids[0])  # cancelled by a person: the next command submits them again
+    cancelled = 2 * sum(job.startswith(f"{ids[0]}_") for job in jobs)
     out = zoo.done(*WORDS, "seed=range(14)")
-    assert f"{14 - gone} of them queued already" in out and f"{gone} jobs submitted" in out
+    assert f"{14 - cancelled} of them queued already" in out and f"{cancelled} jobs submitted" in out
 
 
 def test_cells_wait_for_the_job_of_the_cell_that_they_start_from(zoo: Zoo, cluster: Cluster):
@@ -49,10 +49,12 @@ def test_cells_wait_for_the_job_of_the_cell_that_they_start_from(zoo: Zoo, clust
     assert len(shown) == 6 and len(held) == 3
 
 
-def test_what_is_asked_for_reaches_slurm(zoo: Zoo, cluster: Cluster, tmp_path: Path):
-    asked = ("partition=high", "account=lab", "timeout_min=9", "mem_gb=1.5", "gres=gpu:1")
-    asked = (*asked, "cells_per_job=2", "n_workers=2", "signal_delay_s=60", "setup_lines=[module load cuda]")
-    zoo.done(*WORDS, *(f"hydra.launcher.{word}" for word in asked), "trainer.threads=2", "seed=0,1")
+def test_settings_reach_slurm(zoo: Zoo, cluster: Cluster, tmp_path: Path):
+    settings = (
+        *("partition=high", "account=lab", "timeout_min=9", "mem_gb=1.5", "gres=gpu:1"),
+        *("cells_per_job=2", "n_workers=2", "signal_delay_s=60", "setup_lines=[module load cuda]"),
+    )
+    zoo.done(*WORDS, *(f"hydra.launcher.{word}" for word in settings), "trainer.threads=2", "seed=0,1")
     (job,) = pending(cluster)
     shown = cluster.ask("scontrol", "show", "job", job)
     for word in (
@@ -64,27 +66,27 @@ def test_what_is_asked_for_reaches_slurm(zoo: Zoo, cluster: Cluster, tmp_path: P
     assert "\nmodule load cuda\n" in script.read_text() and "--signal=USR2@60" in script.read_text()
 
 
-def test_an_array_that_the_site_no_longer_takes(zoo: Zoo, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
-    """Its limit on submitted jobs, say: what was taken runs, the rest is told and left for the next time."""
-    taken = submit._submit_array
+def test_refused_arrays_are_left_for_later(zoo: Zoo, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """The first array runs; the rest is reported, and submitted by the next command."""
+    submit_array = submit._submit_array
 
-    def take_one(ledger, shares, array, *rest):
+    def submit_the_first(ledger, shares, array, *rest):
         if array.start > 0:
             raise FailedSubmissionError("sbatch: error: Job violates accounting/QOS policy")
-        return taken(ledger, shares, array, *rest)
+        return submit_array(ledger, shares, array, *rest)
 
-    monkeypatch.setattr(submit, "_submit_array", take_one)
+    monkeypatch.setattr(submit, "_submit_array", submit_the_first)
     code, out, err = zoo(*WORDS, "seed=range(5)", "hydra.launcher.max_array_size=3")
     assert (code, err) == (1, "")
     assert "2 jobs submitted" in out and len(pending(cluster)) == 2
     assert "3 cells are not submitted: Job violates accounting/QOS policy; the same command submits" in out
-    monkeypatch.setattr(submit, "_submit_array", taken)
+    monkeypatch.setattr(submit, "_submit_array", submit_array)
     out = zoo.done(*WORDS, "seed=range(5)")
     assert "2 of them queued already" in out and "3 jobs submitted" in out
 
 
 @pytest.mark.parametrize("clean", [True, False, None])
-def test_code_that_is_in_no_commit_is_told(zoo: Zoo, monkeypatch: pytest.MonkeyPatch, clean: bool | None):
+def test_uncommitted_code_is_reported(zoo: Zoo, monkeypatch: pytest.MonkeyPatch, clean: bool | None):
     monkeypatch.setattr(submit, "git", lambda: ("0123456789abcdef" * 2, clean))
     out = zoo.done(*WORDS)
     assert "code 0123456789" in out
@@ -104,11 +106,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "says"), REFUSED, ids=[words for words, _ in REFUSED])
-def test_a_mistake_submits_nothing(zoo: Zoo, cluster: Cluster, tmp_path: Path, words: str, says: str):
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=[words for words, _ in REFUSED])
+def test_a_mistake_submits_nothing(zoo: Zoo, cluster: Cluster, tmp_path: Path, words: str, message: str):
     before = len(cluster.squeue())
     code, out, err = zoo(*WORDS, *words.split())
-    assert code == 2 and says in err and len(err.splitlines()) == 1
+    assert code == 2 and message in err and len(err.splitlines()) == 1
     assert "submitted" not in out
     assert len(cluster.squeue()) == before
     assert not (tmp_path / "results" / ".slurm").exists()

@@ -1,4 +1,4 @@
-"""The user's command on a real SLURM: whatever happens to a cell or its job, nothing is lost or lies."""
+"""The user's command on a real SLURM: whatever happens to a job, every record is whole and true."""
 
 import json
 import re
@@ -63,9 +63,7 @@ def test_the_users_command_and_its_picture(zoo: Zoo, tmp_path: Path):
     assert [*tmp_path.rglob("*.png")] and [*tmp_path.rglob("*.pdf")]
 
 
-def test_a_driver_here_and_one_on_slurm_share_a_sweep(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-):
+def test_drivers_here_and_on_slurm_share(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(PACE, "0.3")
     grid = (*ALONE, "seed=0,1,2,3")
     drivers = [start(*grid, "hydra.launcher.n_workers=1", cwd=tmp_path)]
@@ -74,18 +72,18 @@ def test_a_driver_here_and_one_on_slurm_share_a_sweep(
     holders: dict[str, set[str]] = {}
     while any(driver.poll() is None for driver in drivers):
         for path in tmp_path.glob("results/*/claim.json"):
-            if found := lease.holder(path.parent):
-                holders.setdefault(path.parent.name, set()).add(str(found))
+            if holder := lease.holder(path.parent):
+                holders.setdefault(path.parent.name, set()).add(str(holder))
         time.sleep(0.02)
     ends = [finish(driver) for driver in drivers]
     assert [(code, err) for code, _, err in ends] == [(0, "")] * 2, ends
-    assert sorted(len(found) for found in holders.values()) == [1] * 4
+    assert [len(each) for each in holders.values()] == [1] * 4
     assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
 
 
 @contextmanager
 def meanwhile(act: Callable[[], object]) -> Iterator[None]:
-    """`act` in a thread of its own, while the command runs in this one."""
+    """Run `act` in another thread while the command runs in this one."""
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(act)
         yield
@@ -95,16 +93,16 @@ def meanwhile(act: Callable[[], object]) -> Iterator[None]:
 def test_cancelled_or_out_of_time_once_too_often(
     zoo: Zoo, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    """Neither looks finished; what the second run needs is there, whoever runs it."""
+    """Neither cell looks finished, and each can be completed without SLURM."""
     monkeypatch.setattr(follow, "SETTLE_S", 2.0)  # no network between us
     limits = ("hydra.launcher.timeout_min=5", "hydra.launcher.max_num_timeout=0")
 
-    def blows() -> None:
+    def end_both_jobs() -> None:
         until(lambda: saved(tmp_path, 0) and saved(tmp_path, 1), None, PATIENCE_S)
         cluster.ask("scancel", cluster.job(0))
         cluster.ask("scancel", "--signal=USR2", cluster.job(1))
 
-    with meanwhile(blows):
+    with meanwhile(end_both_jobs):
         code, out, err = zoo(*ALONE, "seed=0,1", *SLURM, *limits)
     assert (code, err) == (1, "") and out.count("FAILED") == 2
     assert "ended (CANCELLED) before this cell had a result" in out
@@ -116,15 +114,15 @@ def test_cancelled_or_out_of_time_once_too_often(
     assert [*tmp_path.glob("results/*/error.txt")] == []
 
 
-BLOWS = (("scancel", "--signal=USR2"), ("scontrol", "requeue"), ("scancel", "--signal=TERM"))
-FEW_BLOWS = BLOWS[1:]  # the last job of an array has the array's own number
+SIGNALS = (("scancel", "--signal=USR2"), ("scontrol", "requeue"), ("scancel", "--signal=TERM"))
+FEW_SIGNALS = SIGNALS[1:]  # the last job of an array has the number of the array
 LIMITED = ("seed=3", "hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
 CHEAP = ("seed=4", "hydra.launcher.partition=cheap", "hydra.launcher.gres=gpu:1")
 
 
-def send_away(place: Path, cluster: Cluster, blows: Sequence[tuple[str, ...]]) -> None:
-    """The job of each seed once, in its own way, when its good cell can go on from somewhere."""
-    left = dict(enumerate(blows))
+def send_away(place: Path, cluster: Cluster, signals: Sequence[tuple[str, ...]]) -> None:
+    """Interrupt the job of each seed once, by its own command, when its good cell has a checkpoint."""
+    left = dict(enumerate(signals))
     while left:
         until(lambda: any(saved(place, seed) for seed in left), None, PATIENCE_S)
         seed = next(seed for seed in left if saved(place, seed))
@@ -134,7 +132,7 @@ def send_away(place: Path, cluster: Cluster, blows: Sequence[tuple[str, ...]]) -
 def test_jobs_that_are_sent_away_lose_nothing(
     zoo: Zoo, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    """Two jobs, each of a good cell and one that dies; then the bad cells are healed.
+    """Two jobs, each of a good cell and one that dies, are interrupted; then the bad cells are healed.
 
     A requeue sends SIGTERM and no more; a SIGTERM without one must be answered with what SIGUSR2 does, which
     SLURM sends before the time limit and, on some sites, a preemption.
@@ -142,7 +140,7 @@ def test_jobs_that_are_sent_away_lose_nothing(
     monkeypatch.setattr(follow, "SETTLE_S", 2.0)  # no network between us
     grid = ("seed=0,1", "mixer.way=none,kill")
     slurm = (*ALONE, *grid, *SLURM, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
-    with meanwhile(lambda: send_away(tmp_path, cluster, FEW_BLOWS)):
+    with meanwhile(lambda: send_away(tmp_path, cluster, FEW_SIGNALS)):
         code, out, err = zoo(*slurm)
     assert (code, err) == (1, "")
     assert lives(tmp_path, 0) == [(2, True)] * 2
@@ -157,19 +155,19 @@ def test_jobs_that_are_sent_away_lose_nothing(
 
 @pytest.mark.slow
 def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
-    """Three jobs, each of a good cell and three bad ones; every job is also sent away once, in its own way.
+    """Three jobs, each of a good cell and three bad ones, are interrupted, each by another command.
 
     A fourth job lives through its time limit, a fifth is preempted by a partition above its own.  Once the
     bad cells are healed, all jobs lose their node.
     """
     monkeypatch.setenv(PACE, "6")
     limited = start(*ALONE, *SLURM, *LIMITED, "hydra.launcher.wait=false", cwd=tmp_path)
-    monkeypatch.setenv(PACE, "2")  # the third blow must still meet its cell, on a busy machine too
+    monkeypatch.setenv(PACE, "2")  # slow enough for the third signal to meet its cell on a busy machine
     cheap = start(*ALONE, *SLURM, *CHEAP, cwd=tmp_path)
     grid = ("-m", *SMALL, *LONG, "mixer=faulty", "seed=0,1,2", f"mixer.way={','.join(WAYS)}")
     slurm = (*grid, *SLURM, "hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=4")
     process = start(*slurm, cwd=tmp_path)
-    send_away(tmp_path, cluster, BLOWS)
+    send_away(tmp_path, cluster, SIGNALS)
     until(lambda: saved(tmp_path, 4), cheap, PATIENCE_S)
     cluster.ask("sbatch", "-p", "high", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1")
     for submitted, expected in ((limited, 0), (cheap, 0), (process, 1)):
@@ -185,9 +183,8 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
     assert (code, err) == (0, "") and "submitted" not in out
     ((times, resumed),) = lives(tmp_path, 3)
     assert times > 1 and resumed
-    assert any(
-        "this job is timed-out" in path.read_text() for path in tmp_path.glob("results/.slurm/*/*.out")
-    )
+    logs = tmp_path.glob("results/.slurm/*/*.out")
+    assert any("this job is timed-out" in path.read_text() for path in logs)
     monkeypatch.setenv(PACE, "0")
     for words in (grid, (*ALONE, "seed=3,4")):
         code, _, err = run(tmp_path, *words, "results=undisturbed", "hydra.launcher.n_workers=4")
@@ -196,7 +193,7 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
 
 
 def lose_the_node(place: Path, cluster: Cluster, *slurm: str) -> None:
-    """The second run of the command, through the loss; a job that is at its limit anyway is let go first."""
+    """Run the command again and lose the node meanwhile, once the job at its time limit has been requeued."""
     until(lambda: lives(place, 3)[0][0] > 1, None, PATIENCE_S)
     process = start(*slurm, cwd=place)
     until(lambda: all(saved(place, seed, "raise") for seed in range(3)), process, PATIENCE_S)
@@ -212,8 +209,8 @@ def saved(place: Path, seed: int, way: str = "none") -> bool:
 
 
 def check_failures(place: Path, out: str, ways: Sequence[str], seeds: int) -> None:
-    """Those that fail say how, each in its folder and in the table, and no other does."""
-    says = {"raise": "RuntimeError: this mixer", "exit": "SystemExit", "kill": "killed by SIGKILL"}
+    """Check that each failed cell is reported in its folder and in the table, and no other."""
+    causes = {"raise": "RuntimeError: this mixer", "exit": "SystemExit", "kill": "killed by SIGKILL"}
     assert "failed; the same command tries them again" in out
     for seed in range(seeds):
         good = folder_of(place, "none", seed)
@@ -221,20 +218,20 @@ def check_failures(place: Path, out: str, ways: Sequence[str], seeds: int) -> No
         for way in ways:
             folder = folder_of(place, way, seed)
             assert folder and not store.is_done(folder)
-            assert says[way] in (folder / "error.txt").read_text()
+            assert causes[way] in (folder / "error.txt").read_text()
             assert f"seed={seed} mixer.way={way}: FAILED" in out
     assert out.count("FAILED") == seeds * len(ways)
 
 
 def same_records(place: Path, cells: int) -> None:
-    found, undisturbed = (sorted(place.glob(f"{home}/faulty-*")) for home in ("results", "undisturbed"))
-    assert len(found) == cells
-    same_numbers(found, undisturbed)
+    disturbed, undisturbed = (sorted(place.glob(f"{home}/faulty-*")) for home in ("results", "undisturbed"))
+    assert len(disturbed) == cells
+    same_numbers(disturbed, undisturbed)
     assert not [*place.glob("results/faulty-*/error.txt")]
 
 
 def lives(place: Path, seed: int) -> list[tuple[int, bool]]:
-    """Of each job of that seed's first submission: how often it began, and whether a cell went on."""
+    """Return, for each job of the seed's first submission, how often it began and whether a cell resumed."""
     for path in sorted(place.glob("results/.slurm/*/submission.json")):
         folder = folder_of(place, "none", seed)
         if folder and folder.name in path.read_text():

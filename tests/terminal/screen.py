@@ -17,7 +17,7 @@ FRAME = re.compile("[─-╿]")  # box drawing: what tables and bars are made of
 
 
 class Screen:
-    """What was written to a terminal of so many columns."""
+    """A terminal of so many columns, and the text written to it."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns
@@ -30,7 +30,7 @@ class Screen:
 
     def _read(self) -> None:
         while True:
-            over = self._over.is_set()  # asked first: what was written before that is still read
+            over = self._over.is_set()  # read before select, so that all output before close() is read
             ready, _, _ = select.select([self.ours], [], [], 0.05)
             if ready:
                 self._parts.append(os.read(self.ours, 65536))
@@ -38,7 +38,7 @@ class Screen:
                 return
 
     def close(self) -> None:
-        """Not until the other side hangs up: a fork server may hold it for ever."""
+        """Read the rest and close both sides; a fork server may never close its own."""
         self._over.set()
         self._reader.join()
         os.close(self.ours)
@@ -50,24 +50,24 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """Without escapes; a line that was drawn anew stands there as often."""
+        """Return the text without escapes; a line that was redrawn is in it several times."""
         return ESCAPE.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
 
     @property
     def too_wide(self) -> list[str]:
-        """Lines of tables and bars that the terminal would break."""
+        """Return the lines of tables and bars that the terminal would break."""
         return [line for line in self.text.split("\n") if FRAME.search(line) and len(line) > self.columns]
 
     @property
     def colours(self) -> list[str]:
-        """Every SGR code that is more than bold, dim, italic, underlined, reversed or their end."""
+        """Return every SGR code other than bold, dim, italic, underlined, reversed and their end."""
         codes = [code for code, end in ESCAPE.findall(self.raw) if end == "m"]
         return [code for code in codes if not set(code.split(";")) <= {"", "0", "1", "2", "3", "4", "7"}]
 
 
 @contextmanager
 def here(columns: int) -> Iterator[Screen]:
-    """Standard input, output and error of this process are the terminal."""
+    """Connect standard input, output and error of this process to a terminal."""
     screen, saved = Screen(columns), [os.dup(fd) for fd in range(3)]
     streams = sys.stdout, sys.stderr
     for fd in range(3):

@@ -1,4 +1,4 @@
-"""Every public command on a terminal: narrow, wide, dumb and without colour, and one as a process of its own.
+"""Every public command on a terminal: narrow, wide, dumb and without colour, and one as a separate process.
 
 The mains are called in this process, one after the other: torch and the others are imported once.
 """
@@ -43,26 +43,20 @@ EPOCH = "optim.max_epochs=1 optim.batch_size=8 optim.eval_batch_size=8"
 TINY = ("experiment=smoke", "max_examples=8", "d_model=16")
 
 
-def as_written(main: Callable[[], Any]) -> Callable[[list[str]], Any]:
-    """For a main that reads sys.argv."""
-
-    def called(words: list[str]) -> Any:
-        before, sys.argv = sys.argv, ["zoo.run", *words]
-        try:
-            return main()
-        finally:
-            sys.argv = before
-
-    return called
+def run_cells(words: list[str]) -> Any:
+    """Run zoo.run, which reads its words from sys.argv."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["zoo.run", *words])
+        return run.main()
 
 
-# name -> main, its words, something that it says.  OURS: a folder of trained cells, FAKE: of made-up ones.
+# name -> main, its words, a part of its output; {ours} is a folder of trained cells, {fake} of made-up ones
 COMMANDS: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
-    "run": (as_written(run.main), "mixer=sliding_window {tiny} results={new}", "trained and tested in "),
-    "run, done": (as_written(run.main), "mixer=sliding_window seed=1 {tiny} results={ours}", "done before"),
-    "sweep": (as_written(run.main), "-m {demo}", "6 done already"),
-    "help": (as_written(run.main), "mixer=based --help", "# width of the residual stream"),
-    "wrong": (as_written(run.main), "mixr=based", "did you mean mixer?"),
+    "run": (run_cells, "mixer=sliding_window {tiny} results={new}", "trained and tested in "),
+    "run, done": (run_cells, "mixer=sliding_window seed=1 {tiny} results={ours}", "done before"),
+    "sweep": (run_cells, "-m {demo}", "6 done already"),
+    "help": (run_cells, "mixer=based --help", "# width of the residual stream"),
+    "wrong": (run_cells, "mixr=based", "did you mean mixer?"),
     "plan": (plan.main, "-m {demo}", "6 cells: 6 done"),
     "state table": (plan.main, "mixer=based,sliding_window", "sliding_window"),
     "status": (status.main, "{ours}", "8 cells: "),
@@ -94,17 +88,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def sweep(folders: dict[str, Path]) -> Screen:
-    """The demo's first command, cut down, on a terminal of 80 columns; and two cells beside its own."""
+    """Run the demo's sweep, cut down, on a terminal of 80 columns, and then two more cells."""
     words = DEMO.format(epoch=EPOCH, **folders)
     with pytest.MonkeyPatch.context() as patch:
-        screen = on(patch, "80 columns", as_written(run.main), f"-m {words}".split())
+        screen = on(patch, "80 columns", run_cells, f"-m {words}".split())
         others = ["-m", "mixer=sliding_window", "seed=1,2", *TINY, f"results={folders['ours']}"]
-        on(patch, "dumb", as_written(run.main), others)
+        on(patch, "dumb", run_cells, others)
     return screen
 
 
 def on(patch: pytest.MonkeyPatch, setting: str, main: Callable[[list[str]], Any], words: list[str]) -> Screen:
-    """What stands there after a command that ends well, or with one line on what is wrong."""
+    """Return the screen after a command, which must succeed unless it is the wrong one."""
     columns, environment = SETTINGS[setting]
     for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM", "COLORTERM"):
         patch.delenv(name, raising=False)
@@ -134,10 +128,10 @@ def sane(screen: Screen, setting: str) -> None:
 def test_a_command_on_a_terminal(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, setting: str
 ):
-    main, words, says = (COMMANDS | SLOW)[name]
+    main, words, message = (COMMANDS | SLOW)[name]
     shared = folders | {"tiny": " ".join(TINY), "epoch": EPOCH, "new": tmp_path / "new"}
     screen = on(monkeypatch, setting, main, words.replace("{demo}", DEMO).format(**shared).split())
-    assert says in screen.text, screen.text
+    assert message in screen.text, screen.text
     if name == "run":
         assert ("0/?" in screen.text) is (setting != "dumb")
 
@@ -151,8 +145,8 @@ def test_a_sweep_on_a_terminal(sweep: Screen):
     assert "32/4: " in sweep.text and "±" in sweep.text
 
 
-def test_as_a_process_of_its_own(tmp_path: Path):
-    """The command that crashed at the first refresh of its bar: COLUMNS unset, nothing patched."""
+def test_a_separate_process_on_a_terminal(tmp_path: Path):
+    """COLUMNS is unset and nothing is patched; this command had crashed at the first refresh of its bar."""
     columns, environment = SETTINGS["80 columns"]
     inherited = {k: v for k, v in (os.environ | OURS).items() if k not in ("COLUMNS", "NO_COLOR")}
     screen = Screen(columns)
@@ -181,20 +175,21 @@ def test_ctrl_c_ends_a_command_in_a_line(dropped: bool, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("module", ["zoo.plan", "analysis.pareto"])
-def test_ctrl_c_while_a_command_imports(module: str):
-    """It takes seconds where the disk is cold."""
+def test_ctrl_c_during_the_imports_prints_nothing(module: str):
+    """The imports take seconds when the disk is cold."""
     package = module.partition(".")[0]
     command = [sys.executable, "-X", "importtime", "-m", module, "--help"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
-        assert it.stderr is not None and it.stdout is not None
-        assert any(line.endswith(f"| {package}\n") for line in it.stderr)
-        it.send_signal(signal.SIGINT)
-        said = [line for line in it.stderr if not line.startswith("import time:")]
-        assert it.stdout.read() == ""
-    assert (it.returncode, said) == (-signal.SIGINT, [])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stderr=pipe, stdout=pipe, text=True) as process:
+        assert process.stderr is not None and process.stdout is not None
+        assert any(line.endswith(f"| {package}\n") for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        errors = [line for line in process.stderr if not line.startswith("import time:")]
+        assert process.stdout.read() == ""
+    assert (process.returncode, errors) == (-signal.SIGINT, [])
 
 
-def test_a_package_that_imports_zoo_hears_ctrl_c_itself(tmp_path: Path):
+def test_a_package_that_imports_zoo_keeps_its_signal_handler(tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text("import zoo\n")
     (tmp_path / "mine" / "go.py").write_text(
@@ -204,24 +199,23 @@ def test_a_package_that_imports_zoo_hears_ctrl_c_itself(tmp_path: Path):
     subprocess.run([sys.executable, "-m", "mine.go"], cwd=tmp_path, env=environment, check=True, timeout=60)
 
 
-OF_ITS_OWN = {"run.py"}  # says more on Ctrl-C
-NO_COMMANDS = {"proof.py", "add_your_own_task.py"}  # a process of ours, a notebook
+OTHER_END = {"run.py"}  # prints more on Ctrl-C
+NO_COMMANDS = {"proof.py", "add_your_own_task.py"}  # an internal process, a notebook
 
 
-def test_every_command_ends_so():
-    """A bench, minutes long, had answered Ctrl-C with its workers' tracebacks and its own."""
-    found = 0
-    for path in (path for room in ("zoo", "analysis") for path in (ROOT / room).rglob("*.py")):
-        _, asked, last = path.read_text().rpartition('\nif __name__ == "__main__":')
-        if asked and path.name not in OF_ITS_OWN | NO_COMMANDS:
-            assert last.strip() in ("command(main)", "terminal.command(main)"), path
-            found += 1
-    assert found > 10
+def test_every_command_handles_ctrl_c():
+    """A bench had answered Ctrl-C with the tracebacks of its workers and its own."""
+    calls = {}
+    for path in [*(ROOT / "zoo").rglob("*.py"), *(ROOT / "analysis").rglob("*.py")]:
+        _, is_command, call = path.read_text().rpartition('\nif __name__ == "__main__":')
+        if is_command and path.name not in OTHER_END | NO_COMMANDS:
+            calls[path] = call.strip()
+    assert len(calls) > 10 and set(calls.values()) <= {"command(main)", "terminal.command(main)"}, calls
 
 
 def test_a_long_list_is_broken_between_words_on_a_terminal():
     with here(60) as screen:
-        assert as_written(run.main)(["mixer=swa"]) == 2
+        assert run_cells(["mixer=swa"]) == 2
     lines = screen.text.strip().split("\n")
     assert len(lines) > 10 and max(map(len, lines)) <= 60
     names = " ".join(lines).partition("(there are: ")[2].rstrip(")").split(", ")

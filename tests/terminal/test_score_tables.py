@@ -1,4 +1,4 @@
-"""The tables at the end of a sweep, and the time left: what is to be done, at the pace of what was."""
+"""The tables at the end of a sweep, and the estimate of the time left."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.
 
 @pytest.fixture
 def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
-    """The lines of tables on a screen of so many columns."""
+    """Return lines(width, *tables), the printed lines on a screen of so many columns."""
 
     def lines(width: int, *layouts: Any) -> list[str]:
         print_whole(Console(width=width), *layouts)
@@ -38,13 +38,13 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
 
 
 def in_words(lines: list[str]) -> list[str]:
-    """One space where a table has many."""
+    """Reduce runs of spaces to one."""
     return [" ".join(line.split()) for line in lines]
 
 
 def test_seeds_of_a_point_are_one_row_with_mean_and_spread(shown: Shown):
-    found = [record(0, 0.5), record(1, 0.7), record(2, None, "diverged"), record(0, 0.25, lr=0.1)]
-    lines = shown(160, result_table(found))
+    records = [record(0, 0.5), record(1, 0.7), record(2, None, "diverged"), record(0, 0.25, lr=0.1)]
+    lines = shown(160, result_table(records))
     assert "mean over seeds ± standard deviation all with: d_model=64" in " ".join(lines)
     assert [line for line in in_words(lines) if "window=8" in line] == [
         "sliding_window window=8 10073 0.01 3, 1 diverged 60.0% ±14.1 60.0% ±14.1",
@@ -52,14 +52,14 @@ def test_seeds_of_a_point_are_one_row_with_mean_and_spread(shown: Shown):
     ]
 
 
-def test_one_seed_has_no_spread_and_its_number(shown: Shown):
+def test_one_seed_is_named_and_has_no_spread(shown: Shown):
     lines = shown(160, result_table([record(7, 0.5)]))
     assert "spread" not in lines[0] and "±" not in "".join(lines)
     assert any(line.split()[-4:] == ["10073", "7", "50.0%", "50.0%"] for line in lines)
     assert "diverged" in "".join(shown(160, result_table([record(0, None, "diverged")])))
 
 
-def test_chance_stands_below_where_records_have_it(shown: Shown):
+def test_chance_is_shown_where_records_have_it(shown: Shown):
     one = record(0, 0.5)
     assert "chance" not in " ".join(shown(160, result_table([one]), slice_table(one)))
     for entry, chance in zip(one["slices"], (0.25, 0.03125), strict=True):
@@ -69,17 +69,17 @@ def test_chance_stands_below_where_records_have_it(shown: Shown):
 
 
 @pytest.mark.parametrize("width", [20, 60, 80])
-def test_nothing_is_cut_away(shown: Shown, width: int):
-    found = [record(0, 0.5), record(1, 0.7), record(0, 0.25, lr=0.1)]
-    lines = shown(width, result_table(found), result_table(found, narrow=True))
+def test_no_text_is_cut(shown: Shown, width: int):
+    records = [record(0, 0.5), record(1, 0.7), record(0, 0.25, lr=0.1)]
+    lines = shown(width, result_table(records), result_table(records, narrow=True))
     text = " ".join(lines)
     assert "…" not in text
     assert all(word in text for word in ("sliding_window", "window=8", "10073", "60.0%", "±14.1", "128/32"))
     assert max(map(len, lines)) <= max(width, 60)
-    assert "…" not in " ".join(shown(width, slice_table(found[0])))
+    assert "…" not in " ".join(shown(width, slice_table(records[0])))
 
 
-def test_a_percentage_is_named():
+def test_a_summary_names_each_percentage():
     assert summary(record(0, 0.5)) == "test seq_len/num_kv_pairs 32/4: 50.0% (coverage 50.0%), 128/32: 50.0%"
 
 
@@ -87,42 +87,40 @@ def test_each_task_has_a_table_and_many_slices_have_several(capsys: pytest.Captu
     """80 columns hold neither 24 slices side by side nor those of two tasks."""
     entry = record(0, 0.5)["slices"][1]
     many = [entry | {"slice": {"seq_len": 64 * i, "subtask": f"multikey_{i}"}} for i in range(1, 25)]
-    found = [record(0, 0.7) | {"task": "mqar"}, record(0, 0.5) | {"task": "ruler", "slices": many}]
-    print_results(Console(width=80), found)
+    records = [record(0, 0.7) | {"task": "mqar"}, record(0, 0.5) | {"task": "ruler", "slices": many}]
+    print_results(Console(width=80), records)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     titles = [line for line in lines if line.startswith("all with: task=")]
     assert titles[0].startswith("all with: task=mqar") and len(titles) > 2
     words = " ".join(lines).split()
     assert all(words.count(f"multikey_{i}") == 1 for i in range(1, 25)) and words.count("50.0%") == 24
-    print_results(Console(width=600), found[1:])
+    print_results(Console(width=600), records[1:])
     assert sum("sliding_window" in line for line in capsys.readouterr().out.splitlines()) == 1
 
 
-def test_rows_that_differ_are_told_apart_by_what_few_of_them_have(shown: Shown):
-    """The block of two that most rows have goes without saying, as does a seed of the mixer's own."""
-    found = []
+def test_rows_are_named_by_their_unusual_settings(shown: Shown):
+    """The block of two that most rows have is not named, nor is a seed among the mixer's settings."""
+    records = []
     for i, block in enumerate((2, 2, 4)):
         for seed in (0, 1):
-            own = {"window": 8, "block": block, "draw": seed, "d_model": 64, "_target_": "x"}
-            found.append(record(seed, 0.5) | {"point": f"p{i}", "mixer_settings": own})
-    found[-1]["adaptation"] = found[-2]["adaptation"] = {"recipe": "lora", "rank": 4, "alpha": 8}
-    lines = shown(200, result_table(found))
+            settings = {"window": 8, "block": block, "draw": seed, "d_model": 64, "_target_": "x"}
+            records.append(record(seed, 0.5) | {"point": f"p{i}", "mixer_settings": settings})
+    records[-1]["adaptation"] = records[-2]["adaptation"] = {"recipe": "lora", "rank": 4, "alpha": 8}
+    lines = shown(200, result_table(records))
     named = [line.split("  ")[0].strip() for line in lines if "window=8" in line]
     usual = "sliding_window window=8"
     assert named == [usual, usual, f"{usual} block=4"]
     assert any("adaptation=lora rank=4" in line for line in lines)
 
 
-def test_what_starts_from_others_has_a_table_of_its_own(capsys: pytest.CaptureFixture[str]):
+def test_cells_with_a_start_have_a_separate_table(capsys: pytest.CaptureFixture[str]):
     print_results(Console(width=120), [record(0, 0.5), record(0, 0.7) | {"point": "q", "start": "p-1"}])
     assert capsys.readouterr().out.count("accuracy on the test split") == 2
 
 
 @pytest.mark.parametrize(("width", "left"), [(40, ["mixer", "paper", "size"]), (39, ["mixer", "size"])])
-def test_a_narrow_terminal_loses_a_column_and_breaks_no_word(
-    monkeypatch: pytest.MonkeyPatch, width: int, left: list[str]
-) -> None:
+def test_a_narrow_terminal_loses_a_column(monkeypatch: pytest.MonkeyPatch, width: int, left: list[str]):
     monkeypatch.setattr(terminal, "console", lambda: Console(width=width))
     table = terminal.slim("")
     for name in ("mixer", "paper", "size"):
@@ -136,42 +134,42 @@ def test_a_narrow_terminal_loses_a_column_and_breaks_no_word(
 
 
 class Clocked(Remaining):
-    """On a clock that the test sets."""
+    """A Remaining whose clock the test sets."""
 
     def __init__(self, cells: int) -> None:
         self.time = 1.0
         super().__init__(cells, now=lambda: self.time)
 
     def train(self, seconds: float, **shares: tuple[float, float]) -> None:
-        """Cells that train at once, each from one share of its steps to another."""
+        """Train several cells at once, each from one share of its steps to another."""
         for share in (0, 1):
             for run_id, reported in shares.items():
                 self.progress(run_id, reported[share])
             self.time += seconds * (share == 0)
 
 
-def test_nothing_is_known_before_a_pace_is():
+def test_there_is_no_estimate_before_some_progress():
     left = Clocked(8)
     assert left.seconds() is None
     left.train(1, a=(0.0, 0.01))
     assert left.seconds() is None
 
 
-def test_cells_at_work_speak_for_those_that_wait():
-    """Two workers, or one process of two members: half of each in 10 s, six more to come."""
+def test_waiting_cells_take_as_long_as_running_ones():
+    """Half of two cells takes 10 s, and six more wait."""
     left = Clocked(8)
     left.train(10, a=(0.0, 0.5), b=(0.0, 0.5))
     assert left.seconds() == pytest.approx(7 * 10)
 
 
-def test_steps_of_an_earlier_attempt_are_no_speed_of_this_one():
+def test_steps_of_an_earlier_attempt_do_not_count_for_the_speed():
     left = Clocked(3)
     left.train(10, a=(0.9, 1.0))
     left.ended("a", whole=True)
     assert left.seconds() == pytest.approx(200)
 
 
-def test_a_failure_says_nothing_of_how_long_a_cell_takes():
+def test_a_failed_cell_does_not_count_for_the_speed():
     left = Clocked(3)
     left.train(10, a=(0.0, 1.0), b=(0.0, 0.5))
     left.ended("a", whole=True)

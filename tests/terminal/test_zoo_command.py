@@ -1,4 +1,4 @@
-"""`zoo COMMAND` is `python -m zoo.COMMAND` or `python -m analysis.COMMAND`; what --help and dir(zoo) say."""
+"""`zoo COMMAND` is `python -m zoo.COMMAND` or `python -m analysis.COMMAND`; also --help and dir(zoo)."""
 
 import subprocess
 import sys
@@ -10,7 +10,6 @@ import zoo
 from tests.command import ROOT
 from tests.registry import composer
 from zoo.__main__ import COMMANDS
-from zoo.config.compose import Composer
 from zoo.config.help import help_text
 from zoo.config.paths import CONF
 
@@ -20,10 +19,10 @@ def called(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_command_has_a_module_and_the_help_names_it() -> None:
-    said = called("--help").stdout
-    for word, (package, does) in COMMANDS.items():
+    output = called("--help").stdout
+    for word, (package, description) in COMMANDS.items():
         assert find_spec(f"{package}.{word}"), word
-        assert f"  {word} " in said and does in said
+        assert f"  {word} " in output and description in output
 
 
 def test_every_module_that_is_a_command_is_listed() -> None:
@@ -41,23 +40,20 @@ WRONG = {"plna": "did you mean plan?", "x": "--help", "status no/such/folder": "
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_a_wrong_word_is_met_with_the_right_one_and_a_command_gets_its_own(words: str) -> None:
-    got = called(*words.split())
-    assert (got.returncode, got.stdout) == (2, "") and WRONG[words] in got.stderr
+def test_an_unknown_command_is_refused_and_a_command_gets_its_words(words: str) -> None:
+    done = called(*words.split())
+    assert (done.returncode, done.stdout) == (2, "") and WRONG[words] in done.stderr
 
 
-def test_what_is_public_is_listed_and_is_there() -> None:
+def test_dir_lists_the_public_names_and_each_exists() -> None:
     assert "begins" not in dir(zoo) and "signal" not in dir(zoo)
     assert all(getattr(zoo, name) is not None for name in dir(zoo))
 
 
-@pytest.fixture(scope="module")
-def ours() -> Composer:
-    return composer()
-
-
-def test_every_comment_of_the_chosen_yamls_is_there(ours: Composer):
-    text = help_text(ours, ["mixer=sliding_window", "optim=zoology", "experiment=smoke", "lr=0.1,0.2"], 80)
+def test_the_help_has_every_comment_of_the_chosen_yamls():
+    text = help_text(
+        composer(), ["mixer=sliding_window", "optim=zoology", "experiment=smoke", "lr=0.1,0.2"], 80
+    )
     for name in ("config", "mixer/sliding_window", "optim/zoology", "task/mqar", "experiment/smoke"):
         for line in (CONF / f"{name}.yaml").read_text().partition("\nhydra:")[0].splitlines():
             assert not line[:1].isalpha() or line.startswith(("defaults", "about")) or line in text
@@ -66,6 +62,6 @@ def test_every_comment_of_the_chosen_yamls_is_there(ours: Composer):
     assert "max_epochs: 1" in text and "about:" not in text and "defaults:" not in text
 
 
-def test_what_names_nothing_is_said(ours: Composer):
+def test_an_unknown_key_is_refused_in_the_help():
     with pytest.raises(ValueError, match=r"unknown key d_modl; did you mean d_model\?"):
-        help_text(ours, ["d_modl=3"], 80)
+        help_text(composer(), ["d_modl=3"], 80)

@@ -1,4 +1,4 @@
-"""What CudaGraphs asks of torch.cuda around a step that fails, seen on a CUDA of our own."""
+"""CudaGraphs leaves the streams in order around a step that fails; torch.cuda is replaced."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ class Stream:
 
 
 class Cuda:
-    """current: the stream that work goes to."""
+    """A replacement of torch.cuda; work goes to the stream `current`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.usual = self.current = Stream("usual")
@@ -46,7 +46,7 @@ class Cuda:
 
     @contextmanager
     def graph(self, graph: object, pool: object, stream: Stream) -> Iterator[None]:
-        """As torch's: a capture that fails leaves the process on the side stream."""
+        """Capture as torch does: after a failure the process stays on the side stream."""
         self.current = stream
         yield
         self.current = self.usual
@@ -57,7 +57,7 @@ def fails() -> Tensor:
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
-def test_what_follows_a_warm_up_that_fails_waits_for_it(monkeypatch: pytest.MonkeyPatch, fails_at: int):
+def test_the_usual_stream_waits_for_a_warm_up_that_fails(monkeypatch: pytest.MonkeyPatch, fails_at: int):
     cuda, taken = Cuda(monkeypatch), []
 
     def step() -> Tensor:
@@ -72,7 +72,7 @@ def test_what_follows_a_warm_up_that_fails_waits_for_it(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("step", [fails, lambda: torch.zeros(1)])
-def test_after_a_capture_work_goes_where_it_went(monkeypatch: pytest.MonkeyPatch, step: Callable[[], Tensor]):
+def test_a_capture_restores_the_usual_stream(monkeypatch: pytest.MonkeyPatch, step: Callable[[], Tensor]):
     cuda = Cuda(monkeypatch)
     if step is fails:
         with pytest.raises(Unrecordable, match="not permitted"):

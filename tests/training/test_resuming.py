@@ -52,13 +52,13 @@ def raise_stop() -> None:
 
 
 def cut_off(cell: Cell, folder: Path, step: int = 5, message: str = "training") -> None:
-    """Train until there, as a kill would end it."""
+    """Train until there, and end as a kill would."""
     with pytest.raises(Stop):
         train(cell, folder, stop_at(step, message, raise_stop))
 
 
 def left_alone(tmp_path: Path, **changes: Any) -> tuple[Cell, Outcome, Path, Path]:
-    """A cell, what came of it in a first folder, which it has to itself, and a second one for its twin."""
+    """Train a cell undisturbed; return it, its outcome, its folder and an empty one for a second training."""
     cell, undisturbed = tiny(**changes), fresh(tmp_path / "undisturbed")
     return cell, train(cell, undisturbed), undisturbed, fresh(tmp_path / "twin")
 
@@ -83,7 +83,7 @@ DRAWING = [case for case in cases() if any(isinstance(v, list) for v in case.cha
 
 
 @pytest.mark.parametrize("case", DRAWING, ids=str)
-def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, case: Case):
+def test_random_choices_of_a_mixer_continue_after_a_resume(tmp_path: Path, case: Case):
     """A list among a mixer's settings is a set of values to draw from."""
     changes = {f"mixer__{key}": str(value).replace("'", "") for key, value in case.changes.items()}
     cell, _, undisturbed, folder = left_alone(tmp_path, mixer=case.name, **changes)
@@ -93,9 +93,9 @@ def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, cas
 
 
 @pytest.mark.parametrize(
-    ("every", "how"), [(1, raise_stop), (100, kill(signal.SIGINT))], ids=["killed", "told"]
+    ("every", "how"), [(1, raise_stop), (100, kill(signal.SIGINT))], ids=["killed", "interrupted"]
 )
-def test_a_cell_stopped_at_every_step_still_gets_there(tmp_path: Path, every: int, how: Callable[[], None]):
+def test_a_cell_stopped_at_every_step_still_finishes(tmp_path: Path, every: int, how: Callable[[], None]):
     cell, _, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_every=every)
     for step in range(1, STEPS + 1):
         with pytest.raises((Stop, KeyboardInterrupt)):
@@ -106,26 +106,26 @@ def test_a_cell_stopped_at_every_step_still_gets_there(tmp_path: Path, every: in
 
 def test_a_resumed_cell_does_not_start_again(tmp_path: Path):
     cut_off(tiny(), tmp_path)
-    seen: list[Progress] = []
-    train(tiny(), tmp_path, seen.append)
-    assert seen[0].step == 3 and seen[0].message == "resumed at step 3"
-    assert [p.step for p in seen if p.message == "training"][:2] == [4, 5]
+    reports: list[Progress] = []
+    train(tiny(), tmp_path, reports.append)
+    assert reports[0].step == 3 and reports[0].message == "resumed at step 3"
+    assert [p.step for p in reports if p.message == "training"][:2] == [4, 5]
 
 
 def test_a_finished_cell_only_tests_again(tmp_path: Path):
     first = train(tiny(), tmp_path)
     before = (tmp_path / "metrics.csv").read_bytes()
-    seen: list[Progress] = []
-    again = train(tiny(), tmp_path, seen.append)
+    reports: list[Progress] = []
+    again = train(tiny(), tmp_path, reports.append)
     assert told(again) == told(first) and again["step_form"] == "eager" and again["kernels"]
-    assert {p.message for p in seen} <= {f"resumed at step {STEPS}", "testing"}
+    assert {p.message for p in reports} <= {f"resumed at step {STEPS}", "testing"}
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number: int):
+def test_a_signal_saves_the_current_step_wherever_it_comes(tmp_path: Path, number: int):
     handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
-    cell, whole, undisturbed, _ = left_alone(tmp_path, trainer__checkpoint_every=100)
+    cell, expected, undisturbed, _ = left_alone(tmp_path, trainer__checkpoint_every=100)
     places = [(1, "training"), (4, "training"), (7, "training"), (7, "validating"), (9, "training")]
     for step, message in [*places, (14, "training"), (14, "validating"), (14, "testing")]:
         folder = fresh(tmp_path / f"{step}-{message}")
@@ -135,7 +135,7 @@ def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number:
         assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
         assert checkpoint(folder)["position"]["step"] == step
         assert checkpoint(folder)["position"]["to_validate"] == (step % 7 == 0 and message != "testing")
-        assert told(train(cell, folder)) == told(whole)
+        assert told(train(cell, folder)) == told(expected)
         assert_same(undisturbed, folder)
 
 
@@ -158,10 +158,8 @@ def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monk
     assert_same(undisturbed, folder)
 
 
-def test_a_second_interrupt_before_the_save_does_not_wait_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Where a step takes minutes."""
+def test_a_second_interrupt_before_the_save_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A step may take minutes."""
     monkeypatch.setattr(interrupts, "HURRY_S", 0.0)
 
     def twice() -> None:
@@ -183,11 +181,11 @@ def test_a_checkpoint_is_due_by_time_too(tmp_path: Path, seconds: float, step: i
 
 
 def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path: Path):
-    cell, whole, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_seconds=1e-9)
+    cell, expected, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_seconds=1e-9)
     cut_off(cell, folder, 7, "validating")
-    seen: list[Progress] = []
-    assert told(train(cell, folder, seen.append)) == told(whole)
-    assert [at.message for at in seen[:2]] == ["resumed at step 7", "validating"]
+    reports: list[Progress] = []
+    assert told(train(cell, folder, reports.append)) == told(expected)
+    assert [at.message for at in reports[:2]] == ["resumed at step 7", "validating"]
     assert_same(undisturbed, folder)
 
 
@@ -195,23 +193,23 @@ def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(train_state, "pooled_row_accuracy", lambda scores: 0.995)
     cell = tiny(optim__early_stop=0.99)
     cut_off(cell, tmp_path, 7, "testing")
-    seen: list[Progress] = []
-    outcome = train(cell, tmp_path, seen.append)
+    reports: list[Progress] = []
+    outcome = train(cell, tmp_path, reports.append)
     assert outcome["early_stopped"] and outcome["steps"] == 7 and outcome["epochs"] == 1
     assert outcome["total_steps"] == STEPS and scores(outcome, "test")
-    assert "training" not in {p.message for p in seen}
+    assert "training" not in {p.message for p in reports}
     higher = train(tiny(optim__early_stop=0.999), fresh(tmp_path / "higher"))
     assert not higher["early_stopped"] and higher["steps"] == STEPS
 
 
 def validated(folder: Path) -> list[int]:
-    """The steps at which it was."""
+    """Return the steps at which the cell was validated."""
     rows = (line.split(",") for line in (folder / "metrics.csv").read_text().splitlines())
     return list(dict.fromkeys(int(row[0]) for row in rows if row[1] == "valid"))
 
 
 @pytest.mark.parametrize("step", [9, 14, 21])  # within an epoch, after one without a validation, with one
-def test_validations_may_leave_epochs_out_and_not_the_last(tmp_path: Path, step: int):
+def test_validations_may_skip_epochs_but_not_the_last(tmp_path: Path, step: int):
     words = {"optim__max_epochs": 5, "optim__early_stop": None}
     usual, cell = tiny(**words), tiny(**words, optim__check_val_every_n_epoch=3)
     plain = train(usual, fresh(tmp_path / "usual"))
@@ -219,9 +217,8 @@ def test_validations_may_leave_epochs_out_and_not_the_last(tmp_path: Path, step:
     cut_off(cell, fresh(tmp_path / "cell"), step)
     outcome = train(cell, tmp_path / "cell")
     assert validated(tmp_path / "cell") == [21, 35]  # of the cell's epochs, wherever it was cut off
-    assert scores(outcome, "valid") == scores(plain, "valid") and scores(outcome, "test") == scores(
-        plain, "test"
-    )
+    for split in ("valid", "test"):
+        assert scores(outcome, split) == scores(plain, split)
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "short", "text", "flipped"])
@@ -251,7 +248,7 @@ def test_a_checkpoint_of_another_cell_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("position", "says"),
+    ("position", "message"),
     [
         (None, "it has no position"),
         ({}, "position has no early_stopped"),
@@ -259,12 +256,12 @@ def test_a_checkpoint_of_another_cell_is_refused(tmp_path: Path):
         ({"step": "3"}, "step"),
     ],
 )
-def test_a_checkpoint_that_does_not_say_where_it_stands(tmp_path: Path, position: Any, says: str):
+def test_a_checkpoint_without_a_valid_position_is_refused(tmp_path: Path, position: Any, message: str):
     train(tiny(), tmp_path)
     contents = torch.load(tmp_path / "last.ckpt", weights_only=True)
     changed = contents["position"] | position if position else position
     torch.save(contents | {"position": changed}, tmp_path / "last.ckpt")
-    with pytest.raises(ValueError, match=f"does not say where its cell stands .*{says}"):
+    with pytest.raises(ValueError, match=f"does not say where its cell stands .*{message}"):
         train(tiny(), tmp_path)
 
 

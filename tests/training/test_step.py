@@ -1,4 +1,4 @@
-"""However a step is taken, the cell is the same: weights, metrics and checkpoints, to the last bit."""
+"""Recorded and eager steps give the same cell: weights, metrics and checkpoints, to the last bit."""
 
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,17 @@ from zoo.training.train import train
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
-    """Steps are recorded on the CPU."""
+    """Record steps on the CPU."""
 
     class Counted(Called):
-        recorded = replayed = 0  # its own: others count on Called
+        recorded = replayed = 0  # not those of Called, which others count
 
     monkeypatch.setattr(cuda_graphs, "RECORDERS", {"cpu": Counted})
     return Counted
 
 
 def eagerly(cell: Cell, folder: Path) -> Outcome:
+    """Train a cell in eager steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_graphs, "RECORDERS", {})
         outcome = train(cell, fresh(folder))
@@ -61,9 +62,7 @@ def test_a_recorded_cell_is_the_eager_one(tmp_path: Path, recorder: type[Called]
     assert {group["lr"] for group in checkpoint(recorded)["optimizer"]["param_groups"]} == {rate}
 
 
-def test_a_recorded_cell_resumes_as_itself_or_eagerly(
-    tmp_path: Path, recorder: type[Called], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_recorded_cell_resumes(tmp_path: Path, recorder: type[Called], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
     cell, eager = tiny(), tmp_path / "eager"
     eagerly(cell, eager)
@@ -76,90 +75,87 @@ def test_a_recorded_cell_resumes_as_itself_or_eagerly(
         assert_same(eager, folder)
 
 
-def test_a_divergence_is_seen_at_its_step(tmp_path: Path, recorder: type[Called]):
+def test_a_divergence_is_noticed_at_its_step(tmp_path: Path, recorder: type[Called]):
     cell = tiny(lr=1e38, optim__grad_clip=None, optim__warmup=0.0)
     eager, recorded = eagerly(cell, tmp_path / "eager"), train(cell, fresh(tmp_path / "recorded"))
     assert recorded["status"] == eager["status"] == "diverged"
     assert recorded["diverged_step"] == eager["diverged_step"] == 2
-    found = [(tmp_path / name / "metrics.csv").read_bytes() for name in ("eager", "recorded")]
-    assert found[0] == found[1]
+    one, other = ((tmp_path / name / "metrics.csv").read_bytes() for name in ("eager", "recorded"))
+    assert one == other
 
 
 @pytest.mark.parametrize("case", [*DRAWING[:1], None], ids=str)
-def test_what_cannot_be_recorded_is_taken_eagerly_and_says_why(
-    tmp_path: Path, recorder: type[Called], case: Case | None
-):
-    """Dropout; a module that counts its passes in Python."""
+def test_an_unrecordable_step_is_eager(tmp_path: Path, recorder: type[Called], case: Case | None):
+    """Neither dropout nor a module that counts its passes in Python can be recorded."""
     changes = {f"mixer__{k}": str(v).replace("'", "") for k, v in case.changes.items()} if case else {}
     cell = tiny(mixer=case.name, **changes) if case else tiny(block__embed_dropout=0.2)
-    why = "counts its steps outside of tensors" if case else "draws random numbers"
+    reason = "counts its steps outside of tensors" if case else "draws random numbers"
     eagerly(cell, tmp_path / "eager")
-    form = train(cell, fresh(tmp_path / "asked"))["step_form"]
-    assert form is not None and form.startswith("eager (") and why in form
+    form = train(cell, fresh(tmp_path / "auto"))["step_form"]
+    assert form is not None and form.startswith("eager (") and reason in form
     assert recorder.recorded == recorder.replayed == 0
-    assert_same(tmp_path / "eager", tmp_path / "asked")
+    assert_same(tmp_path / "eager", tmp_path / "auto")
 
 
-def test_a_cell_that_takes_no_step_names_the_form_of_those_before(tmp_path: Path, recorder: type[Called]):
+def test_a_finished_cell_keeps_the_form_of_its_steps(tmp_path: Path, recorder: type[Called]):
     train(tiny(), tmp_path)
     assert train(tiny(trainer__step="eager"), tmp_path)["step_form"] == "graph"
 
 
-# the parts
+# parts of a step
 
 
 class Refusing(Called):
-    """As a GPU on which the second run would have to wait."""
+    """A recorder that refuses the second run, as a GPU does if it would have to wait."""
 
     def warm_up(self, step: Any) -> None:
         step()
         raise Unrecordable("the step waits")
 
 
-def stepper(asked: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> Stepper:
+def stepper(form: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> Stepper:
     monkeypatch.setattr(cuda_graphs, "RECORDERS", {"cpu": kind})
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    return Stepper(asked, model, optimizer, lambda x: model(x).square().mean(), 1.0)
+    return Stepper(form, model, optimizer, lambda x: model(x).square().mean(), 1.0)
 
 
-def test_asked_for_and_not_to_be_had_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    taken = stepper("graph", Refusing, monkeypatch)
+def test_a_required_graph_that_cannot_be_recorded_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    step = stepper("graph", Refusing, monkeypatch)
     with pytest.raises(ValueError, match=r"trainer\.step \(=graph\) cannot record this step: the step waits"):
-        taken((torch.ones(2, 3),), 0.1)
+        step((torch.ones(2, 3),), 0.1)
 
 
 def test_after_a_refusal_nothing_has_moved(monkeypatch: pytest.MonkeyPatch):
-    asked, eager = stepper("auto", Refusing, monkeypatch), stepper("eager", Called, monkeypatch)
+    auto, eager = stepper("auto", Refusing, monkeypatch), stepper("eager", Called, monkeypatch)
     for rate in (0.1, 0.01):
         batch = (torch.full((2, 3), rate),)
-        assert torch.equal(asked(batch, rate), eager(batch, rate))
-    assert asked.form == "eager (the step waits)"
-    for a, b in zip(asked.model.parameters(), eager.model.parameters(), strict=True):
-        assert torch.equal(a, b)
+        assert torch.equal(auto(batch, rate), eager(batch, rate))
+    assert auto.form == "eager (the step waits)"
+    torch.testing.assert_close(auto.model.state_dict(), eager.model.state_dict(), rtol=0, atol=0)
 
 
 def test_losses_outlive_the_next_replay(monkeypatch: pytest.MonkeyPatch):
-    taken = stepper("auto", Called, monkeypatch)
-    first = taken((torch.ones(2, 3),), 0.1)
+    step = stepper("auto", Called, monkeypatch)
+    first = step((torch.ones(2, 3),), 0.1)
     value = first.item()
-    taken((torch.zeros(2, 3),), 0.1)
+    step((torch.zeros(2, 3),), 0.1)
     assert first.item() == value
 
 
-def test_rounded_weights_are_never_those_of_a_step_before(monkeypatch: pytest.MonkeyPatch):
-    """Autocast remembers them as long as it lasts, here for two steps."""
-    asked, eager = stepper("auto", Called, monkeypatch), stepper("eager", Called, monkeypatch)
+def test_autocast_does_not_reuse_the_weights_of_an_earlier_step(monkeypatch: pytest.MonkeyPatch):
+    """Autocast caches rounded weights until it ends, here over two steps."""
+    auto, eager = stepper("auto", Called, monkeypatch), stepper("eager", Called, monkeypatch)
     with torch.autocast("cpu", torch.bfloat16):
-        found = [asked((torch.ones(2, 3),), 0.1) for _ in range(2)]
-    for loss in found:
+        losses = [auto((torch.ones(2, 3),), 0.1) for _ in range(2)]
+    for loss in losses:
         with torch.autocast("cpu", torch.bfloat16):
             assert torch.equal(loss, eager((torch.ones(2, 3),), 0.1))
 
 
 def test_the_backward_pass_is_outside_of_autocast(monkeypatch: pytest.MonkeyPatch):
-    seen: list[bool] = []
+    enabled: list[bool] = []
 
     class Spy(torch.autograd.Function):
         @staticmethod
@@ -168,30 +164,30 @@ def test_the_backward_pass_is_outside_of_autocast(monkeypatch: pytest.MonkeyPatc
 
         @staticmethod
         def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # pyright: ignore
-            seen.append(torch.is_autocast_enabled("cpu"))
+            enabled.append(torch.is_autocast_enabled("cpu"))
             return grad
 
-    taken = stepper("eager", Called, monkeypatch)
-    taken._loss = lambda x: Spy.apply(taken.model(x)).mean()
+    step = stepper("eager", Called, monkeypatch)
+    step._loss = lambda x: Spy.apply(step.model(x)).mean()
     with torch.autocast("cpu", torch.bfloat16):
-        taken((torch.ones(2, 3),), 0.1)
-    assert seen == [False]
+        step((torch.ones(2, 3),), 0.1)
+    assert enabled == [False]
 
 
 def test_state_made_by_the_warm_up_starts_at_zero():
     model = nn.Linear(2, 2)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    seen: list[float] = []
+    steps: list[float] = []
 
     def update(x: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad()
         model(x).sum().backward()
         optimizer.step()
-        seen.append(float(next(iter(optimizer.state.values()))["step"]))
+        steps.append(float(next(iter(optimizer.state.values()))["step"]))
         return torch.zeros(())
 
     Graphs(update, Restorable(model, lambda: held(optimizer)), Called())(torch.ones(1, 2))
-    assert seen == [*range(1, WARM_UPS + 1), 1]
+    assert steps == [*range(1, WARM_UPS + 1), 1]
 
 
 def test_a_reason_names_its_place():
@@ -211,7 +207,7 @@ def test_without_a_compiler_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.mark.slow
 def test_a_compiled_cell_is_near_the_eager_one(tmp_path: Path):
-    """On one shape of batch; each takes minutes to compile on a busy machine."""
+    """All batches have one shape, since each takes minutes to compile on a busy machine."""
     if uncompilable():
         pytest.skip("no C++ compiler")
     one = {"task__train": f"[{segment(8, 2, 16)}]", "optim__max_epochs": 1}
@@ -219,5 +215,4 @@ def test_a_compiled_cell_is_near_the_eager_one(tmp_path: Path):
     outcome = train(tiny(trainer__step="compile", **one), fresh(tmp_path / "compiled"))
     assert outcome["step_form"] == "compile" and outcome["steps"] == 4
     eager, compiled = (checkpoint(tmp_path / name)["model"] for name in ("eager", "compiled"))
-    for name, value in eager.items():
-        torch.testing.assert_close(compiled[name], value, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(compiled, eager, rtol=1e-3, atol=1e-4)

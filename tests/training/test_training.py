@@ -1,4 +1,4 @@
-"""What train() computes and records: the loss, divergence, metrics, and what each setting changes."""
+"""The loss, metrics and record of train(), divergence, and the effect of settings."""
 
 import csv
 import json
@@ -32,15 +32,15 @@ from zoo.training.train import train
 class Trained(NamedTuple):
     folder: Path
     outcome: Outcome
-    seen: list[Progress]
+    reports: list[Progress]
     weights: dict[str, torch.Tensor]
 
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """The tiny cell, trained once for all who look at what it leaves."""
-    folder, seen = tmp_path_factory.mktemp("usual"), []
-    return Trained(folder, train(tiny(), folder, seen.append), seen, checkpoint(folder)["model"])
+    """The tiny cell, trained once for all tests of what it leaves."""
+    folder, reports = tmp_path_factory.mktemp("usual"), []
+    return Trained(folder, train(tiny(), folder, reports.append), reports, checkpoint(folder)["model"])
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
@@ -57,33 +57,27 @@ def test_loss_and_gradients_are_those_of_all_logits_and_a_mask():
         full = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
         ours = answers_loss(model, batch)
         torch.testing.assert_close(ours, full, rtol=1e-10, atol=1e-12)
-        names, parameters = zip(*model.named_parameters(), strict=True)
-        pairs = zip(
-            names, torch.autograd.grad(ours, parameters), torch.autograd.grad(full, parameters), strict=True
-        )
-        for name, a, b in pairs:
-            torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10, msg=name)
+        gradients = [torch.autograd.grad(loss, [*model.parameters()]) for loss in (ours, full)]
+        torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-10)
 
 
 def test_the_state_of_an_open_chunk_counts(tmp_path: Path):
-    """After 16 tokens every chunk is closed, and nothing at all is kept."""
+    """The peak counts: after 16 tokens every chunk is closed, and the state is empty."""
     outcome = train(tiny(mixer="se_attn_no_mem", mixer__chunk_size=8, optim__max_epochs=1), tmp_path)
     assert outcome["state_seq_len"] == 16
     assert outcome.get("state_mixer_touched") == outcome["state_mixer_resident"] == 2 * 16 * 7
 
 
-def test_a_timing_of_decoding_that_fails_costs_its_number_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_failed_timing_loses_only_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fails(*given: Any) -> float:
         raise torch.OutOfMemoryError("no room for 32 sequences\nTried to allocate 20 GiB")
 
     monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", fails)
     cell = tiny(optim__max_epochs=1)
-    written = record(cell, train(cell, tmp_path))
-    assert written["status"] == "ok" and written["slices"][0]["accuracy"] is not None
-    assert written["decode_tokens_per_second"] is None
-    assert written["decode_missing"] == "OutOfMemoryError: no room for 32 sequences"
+    result = record(cell, train(cell, tmp_path))
+    assert result["status"] == "ok" and result["slices"][0]["accuracy"] is not None
+    assert result["decode_tokens_per_second"] is None
+    assert result["decode_missing"] == "OutOfMemoryError: no room for 32 sequences"
 
 
 def test_one_cell_leaves_a_whole_record(usual: Trained):
@@ -107,13 +101,13 @@ def test_one_cell_leaves_a_whole_record(usual: Trained):
         ("test", "seq_len=8,num_kv_pairs=2"): (6, 12),
         ("test", "seq_len=16,num_kv_pairs=4"): (5, 20),
     }
-    assert usual.seen[-1].step == STEPS and usual.seen[-1].valid_accuracy is not None
+    assert usual.reports[-1].step == STEPS and usual.reports[-1].valid_accuracy is not None
 
 
 def test_metrics_are_tidy_and_agree_with_the_outcome(usual: Trained):
     rows = rows_of(usual.folder)
     assert list(rows[0]) == ["step", "split", "slice", "metric", "value"]
-    assert len({tuple(row.values())[:4] for row in rows}) == len(rows), "a number is told twice"
+    assert len({tuple(row.values())[:4] for row in rows}) == len(rows), "a number is written twice"
     assert {(int(r["step"]), r["split"]) for r in rows} == {
         (7, "train"), (7, "valid"), (14, "train"), (14, "valid"), (14, "test"),
     }  # fmt: skip
@@ -125,16 +119,16 @@ def test_metrics_are_tidy_and_agree_with_the_outcome(usual: Trained):
     assert sum(trained) == 2 * (4 * 4 * 2 + 3 * 4 * 3)
 
 
-def test_the_test_split_is_scored_as_a_person_would(usual: Trained):
+def test_the_test_split_is_scored_as_by_hand(usual: Trained):
     model, task = build_model(tiny()).eval(), build_task(tiny().config)
     model.load_state_dict(usual.weights)
     for i, segment in enumerate(task.segments("test")):
         batch = task.sample("test", i, range(segment.num_examples))
         score = scores(usual.outcome, "test")[segment.name]
         with torch.no_grad():
-            logits = model.logits(model(batch.inputs)).gather(
-                1, batch.positions[..., None].expand(-1, -1, 24)
-            )
+            logits = model.logits(model(batch.inputs))[
+                torch.arange(len(batch.inputs))[:, None], batch.positions
+            ]
         right = logits.argmax(-1) == batch.answers
         assert score["accuracy"] == pytest.approx(right.double().mean().item())
         assert score["row_accuracy"] == pytest.approx(right.double().mean(1).mean().item())
@@ -168,9 +162,7 @@ def test_nothing_outside_moves_and_nothing_is_printed(tmp_path: Path, capfd: pyt
 
 
 @pytest.mark.parametrize("look_every", [1, 4, 100])
-def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
-):
+def test_a_nan_loss_ends_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int):
     calls = []
 
     def poisoned(model: Any, batch: Any) -> torch.Tensor:
@@ -189,9 +181,7 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
     assert mistake(outcome, Outcome) is None
 
 
-def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: Trained
-):
+def test_eval_batch_size_changes_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: Trained):
     sizes: list[tuple[str, int]] = []
 
     class Spy(BatchStream):
@@ -211,7 +201,7 @@ def near_and_not_the_same(folder: Path, usual: Trained) -> None:
     assert not torch.equal(mine, theirs) and torch.allclose(mine, theirs, atol=0.02)
 
 
-def test_precision_is_followed(tmp_path: Path, usual: Trained):
+def test_the_weights_have_the_dtype_of_the_precision(tmp_path: Path, usual: Trained):
     for precision, dtype in (("bf16-mixed", torch.float32), ("64-true", torch.float64)):
         train(tiny(trainer__precision=precision), fresh(tmp_path / precision))
         assert all(value.dtype == dtype for value in checkpoint(tmp_path / precision)["model"].values())
@@ -274,7 +264,7 @@ def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: p
         ({"trainer__checkpoint_seconds": -1}, r"trainer\.checkpoint_seconds \(=-1\) must be positive"),
     ],
 )
-def test_what_cannot_train_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], words: str):
+def test_bad_settings_are_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], words: str):
     cell = altered(**changes)
     for attempt in (lambda: check(cell), lambda: train(cell, tmp_path)):
         with pytest.raises(ValueError, match=words) as error:
@@ -284,10 +274,10 @@ def test_what_cannot_train_is_refused_in_one_line(tmp_path: Path, changes: dict[
 
 
 def altered(**changes: Any) -> Cell:
-    """The tiny cell with values set behind the back of the composition's own checks."""
+    """Return the tiny cell with values that the composition would refuse; ~ in front of a key removes it."""
     config = json.loads(json.dumps(tiny().config))
     for key, value in changes.items():
-        *groups, leaf = key.lstrip("+~").split("__")
+        *groups, leaf = key.lstrip("~").split("__")
         section = config
         for group in groups:
             section = section[group]

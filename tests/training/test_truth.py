@@ -1,4 +1,4 @@
-"""A number is what it says: lies end a cell, other source is named, a done cell is done once more."""
+"""Wrong claims of a mixer end a cell, other source is reported, and rerun=true repeats a finished cell."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ scale: 1.0
 
 
 class Lying(Mixer[tuple[Tensor, ...]]):
-    """Keeps its last three inputs; `extra` scalars more are said, and `ahead` tokens are looked at."""
+    """A state of the last three inputs, claimed to be `extra` larger; outputs read `ahead` tokens ahead."""
 
     def __init__(self, extra: int = 0, ahead: int = 0, weight: float = 0.1) -> None:
         super().__init__()
@@ -72,8 +72,8 @@ class Lying(Mixer[tuple[Tensor, ...]]):
         return x + self.weight * later * (self.ahead > 0), (past[:, -3:],)
 
     def state_size(self, seq_len: int) -> StateSize:
-        kept = min(seq_len, 3) * 16 + (self.extra if seq_len > 20 else 0)
-        return StateSize(None, kept, kept)
+        size = min(seq_len, 3) * 16 + (self.extra if seq_len > 20 else 0)
+        return StateSize(None, size, size)
 
 
 def model_with(mixer: Mixer, layer: int = 1) -> SequenceModel:
@@ -83,39 +83,36 @@ def model_with(mixer: Mixer, layer: int = 1) -> SequenceModel:
 
 
 @pytest.mark.parametrize("extra", [1, -1])
-def test_a_wrong_size_is_named(extra: int):
+def test_a_wrong_state_size_is_refused(extra: int):
     truth.check_model(model_with(Lying()), 8, 64)
-    truth.check_model(model_with(Lying(extra)), 8, 20)  # still right there
+    truth.check_model(model_with(Lying(extra)), 8, 20)  # right up to 20 tokens
     with pytest.raises(ValueError) as wrong:
         truth.check_model(model_with(Lying(extra)), 8, 64)
-    said = "Lying (layer 1) holds 48 scalars after 22 tokens, and its state_size says "
-    assert str(wrong.value) == f"{said}{48 + extra}: mend state_size(22).resident."
+    message = "Lying (layer 1) holds 48 scalars after 22 tokens, and its state_size says "
+    assert str(wrong.value) == f"{message}{48 + extra}: mend state_size(22).resident."
 
 
 @pytest.mark.parametrize(("ahead", "weight"), [(1, 1.0), (1, 0.02), (2, 0.1)])
-def test_who_sees_the_future_is_named(ahead: int, weight: float):
+def test_a_mixer_that_reads_the_future_is_refused(ahead: int, weight: float):
     lying = Lying(ahead=ahead, weight=weight)
-    with pytest.raises(
-        ValueError, match=r"^Lying \(layer 0\) says causal=True, and .* set causal=False on it"
-    ):
+    with pytest.raises(ValueError, match=r"^Lying \(layer 0\) says causal=True, .* set causal=False on it"):
         truth.check_model(model_with(lying, layer=0), 8, 16)
     lying.causal = False
     truth.check_model(model_with(lying, layer=0), 8, 16)
 
 
-def test_nothing_is_moved_by_looking():
-    """Neither the weights and modes of the model, nor the generator, nor the note of kernels."""
+def test_the_checks_change_nothing():
+    """They change neither weights and modes of the model, nor the generator, nor the record of kernels."""
     model, before = build_model(tiny(block="zoology")), torch.get_rng_state()  # it has dropout
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     with kernels("auto") as choice:
         truth.check_model(model, 8, 64)
     assert choice.ran == {} and torch.equal(torch.get_rng_state(), before)
     assert all(part.training for part in model.modules())
-    after = model.state_dict()
-    assert after.keys() == weights.keys() and all(torch.equal(after[k], weights[k]) for k in weights)
+    torch.testing.assert_close(dict(model.state_dict()), weights, rtol=0, atol=0)
 
 
-def test_a_cell_of_a_liar_never_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_wrong_state_size_fails_the_cell_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     cell = tiny()
     kind = type(build_model(cell).mixers[-1])
@@ -124,17 +121,16 @@ def test_a_cell_of_a_liar_never_begins(tmp_path: Path, monkeypatch: pytest.Monke
         run_cell(cell, Mock())
     assert {path.name for path in cell.folder.iterdir()} == {"config.yaml", "env.json", "error.txt"}
     assert "state_size says 7: mend" in error(cell.folder)
-    both = (cell, tiny(seed=1))
-    apart = run_population(Group(both), Mock())
-    assert apart and "state_size says 7: mend" in apart.why
+    failure = run_population(Group((cell, tiny(seed=1))), Mock())
+    assert failure and "state_size says 7: mend" in failure.why
     run = build(cell, tmp_path)
-    run.position.step = 1  # it has been looked at, and has begun
+    run.position.step = 1  # a cell that has begun is not checked again
     check_run(run)
 
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    """A mixer of one's own with a file beside it, and the command."""
+    """Yield the command, with a user's mixer that imports another file of the user."""
     (tmp_path / "conf" / "mixer").mkdir(parents=True)
     (tmp_path / "conf" / "mixer" / "mine.yaml").write_text(YAML)
     (tmp_path / "truth_mixer.py").write_text(CODE)
@@ -150,7 +146,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 
 def forget() -> None:
-    """As a new process begins."""
+    """Forget the cached sources, as a new process would."""
     for remembered in (source.digest, source._read, source._file, source._home, source._is_neighbour):
         remembered.cache_clear()
 
@@ -159,7 +155,7 @@ def cell_of(tmp_path: Path, *words: str) -> Cell:
     return composer(tmp_path / "conf").cell([*ONE, *words])
 
 
-def test_source_is_what_runs_and_not_what_is_said_of_it(mine: Zoo, tmp_path: Path):
+def test_comments_and_docstrings_do_not_change_the_source(mine: Zoo, tmp_path: Path):
     def digest() -> str:
         forget()
         return source.digest("truth_mixer.Mine")
@@ -177,8 +173,8 @@ def test_source_is_what_runs_and_not_what_is_said_of_it(mine: Zoo, tmp_path: Pat
     assert source.source(cell_of(tmp_path).config).keys() >= {"truth_mixer.Mine", "zoo.tasks.mqar.MQAR"}
 
 
-def test_other_source_is_named_and_rerun_replaces_the_record(mine: Zoo, tmp_path: Path):
-    """One cell: told apart, done again once, the old record whole until then."""
+def test_other_source_is_reported_and_rerun_replaces_the_record(mine: Zoo, tmp_path: Path):
+    """The old record of the cell stays until the new one is complete."""
     code, out, err = mine(*ONE)
     assert (code, err) == (0, "")
     folder = cell_of(tmp_path).folder
@@ -197,16 +193,16 @@ def test_other_source_is_named_and_rerun_replaces_the_record(mine: Zoo, tmp_path
     assert [path.name for path in (tmp_path / "results").iterdir()] == [folder.name]
     assert "other source" not in mine(*ONE)[1]
     mine("-m", *ONE, "rerun=false")
-    del again["source"]  # an older record says nothing of it
+    del again["source"]  # as in an older record
     (folder / "result.json").write_text(json.dumps(again))
     assert "other source" not in mine(*ONE)[1]
 
 
-def test_a_sweep_counts_them_and_keeps_the_old_until_all_are_new(
+def test_a_sweep_replaces_records_when_all_are_new(
     mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Alone:
-        """A pool in this process, which is killed after the first cell, or has one fail."""
+        """A pool in this process, which is killed after the first cell if `after` is set."""
 
         after: str | None = None
 
@@ -230,10 +226,10 @@ def test_a_sweep_counts_them_and_keeps_the_old_until_all_are_new(
     forget()
     mine.capfd.readouterr()
     run_sweep(made, words, 1)
-    said = (
+    message = (
         "2 of the 2 done cells were made by other source of truth_mixer.Mine; rerun=true does them once more"
     )
-    assert said in mine.capfd.readouterr().out.splitlines() and len(ran) == 2
+    assert message in mine.capfd.readouterr().out.splitlines() and len(ran) == 2
     again = [[*one, "rerun=true"] for one in words]
     Alone.after = "killed"
     with pytest.raises(KeyboardInterrupt):
@@ -248,7 +244,7 @@ def test_a_sweep_counts_them_and_keeps_the_old_until_all_are_new(
 
 
 def staged(tmp_path: Path) -> Cell:
-    """A done cell, whose new record waits in its stage."""
+    """Return a finished cell whose new record waits in its stage."""
     cell = cell_of(tmp_path, "rerun=true")
     for folder, text in ((cell.place, "old"), (cell.folder, "new")):
         folder.mkdir(parents=True)
@@ -256,7 +252,7 @@ def staged(tmp_path: Path) -> Cell:
     return cell
 
 
-def test_a_kill_between_the_two_moves_loses_nothing(mine: Zoo, tmp_path: Path):
+def test_a_kill_between_moves_loses_nothing(mine: Zoo, tmp_path: Path):
     cell = staged(tmp_path)
     cell.place.rename(cell.stage / f".{cell.run_id}.old")
     rerun.prepare(cell_of(tmp_path))
@@ -265,9 +261,7 @@ def test_a_kill_between_the_two_moves_loses_nothing(mine: Zoo, tmp_path: Path):
     assert (cell.place / "result.json").read_text() == "new" and not cell.stage.exists()
 
 
-def test_an_error_between_the_two_moves_puts_the_old_back(
-    mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_error_between_moves_restores_the_old(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cell, move = staged(tmp_path), Path.rename
 
     def rename(path: Path, to: Path) -> Path:
@@ -282,7 +276,7 @@ def test_an_error_between_the_two_moves_puts_the_old_back(
     assert (cell.folder / "result.json").read_text() == "new"
 
 
-def test_a_rerun_that_other_source_began_begins_anew(mine: Zoo, tmp_path: Path):
+def test_a_rerun_started_by_other_source_starts_over(mine: Zoo, tmp_path: Path):
     cell = staged(tmp_path)
     noted = source.source(cell.config)
     (cell.folder / "env.json").write_text(json.dumps({"source": noted}))
@@ -293,15 +287,15 @@ def test_a_rerun_that_other_source_began_begins_anew(mine: Zoo, tmp_path: Path):
     assert not cell.folder.exists() and (cell.place / "result.json").read_text() == "old"
 
 
-def test_what_cannot_be_done_again_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_impossible_rerun_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for check in ("check_commands", "check_partition"):
         monkeypatch.setattr(f"zoo.launch.slurm.cluster.{check}", lambda *of: None)
-    for words, says in (
+    for words, message in (
         (("rerun=3",), "rerun (=3) must be true or false."),
         (("-m", "hydra/launcher=slurm", "rerun=true"), "rerun=true is for hydra/launcher=local: "),
     ):
         code, _, err = mine(*words, *ONE)
-        assert (code, len(err.splitlines())) == (2, 1) and says in err
+        assert (code, len(err.splitlines())) == (2, 1) and message in err
     cell = cell_of(tmp_path, "rerun=true")
     cell.place.mkdir(parents=True)
     with (

@@ -1,4 +1,4 @@
-"""What a user hangs on training: Lightning callbacks, and W&B, TensorBoard and MLflow, offline."""
+"""Lightning callbacks, and the loggers W&B, TensorBoard and MLflow, offline."""
 
 from pathlib import Path
 from typing import Any
@@ -30,24 +30,21 @@ LEAST_ROWS = 4  # of the test split: two slices, accuracy and loss of each
 
 
 def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
-    """A cell that was interrupted in its second epoch and has then gone on to its end."""
+    """Train a cell, interrupted in its second epoch and resumed to its end."""
     pytest.importorskip(choice)
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    own = composer().cell([f"logger={choice}", *WORDS[choice]])
+    logger = composer().cell([f"logger={choice}", *WORDS[choice]]).config["logger"]
     base = tiny()
-    cell = Cell(
-        base.config | {"logger": own.config["logger"]}, base.choices | {"logger": choice}, (), base.point
-    )
-
+    cell = Cell(base.config | {"logger": logger}, base.choices | {"logger": choice}, (), base.point)
     monkeypatch.setattr("zoo.training.runs.REPORT_EVERY", 0.0)
     cut_off(cell, folder, STEPS - 3)
     train(cell, folder)
     return cell
 
 
-def test_mlflow_goes_on_as_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_mlflow_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from mlflow.tracking import MlflowClient
 
     cell, folder = twice("mlflow", tmp_path, monkeypatch), tmp_path
@@ -74,7 +71,7 @@ def test_tensorboard_holds_every_step_in_one_folder(tmp_path: Path, monkeypatch:
     assert cell.run_id in (folder / "tensorboard" / "hparams.yaml").read_text()
 
 
-def test_wandb_goes_on_as_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cell, folder = twice("wandb", tmp_path, monkeypatch), tmp_path
     runs = sorted((folder / "wandb").glob("offline-run-*"))
     assert len(runs) == 2 and {run.name.split("-", 3)[3] for run in runs} == {cell.run_id}
@@ -99,28 +96,28 @@ EARLY = "pytorch_lightning.callbacks.EarlyStopping"
 
 
 class Watch(pl.Callback):
-    """Notes what it sees, every so many steps."""
+    """Records its calls, every so many steps."""
 
-    seen: list[Any] = []  # noqa: RUF012  of the latest one built
+    calls: list[Any] = []  # noqa: RUF012  of the latest one built
 
     def __init__(self, every: int = 1) -> None:
         if every < 1:
             raise ValueError(f"every (={every}) must be at least 1")
         self.every = every
-        Watch.seen = []
+        Watch.calls = []
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         assert torch.isfinite(outputs["loss"])
         if trainer.global_step % self.every == 0:
-            self.seen.append(trainer.global_step)
+            self.calls.append(trainer.global_step)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.seen.append(sorted(trainer.callback_metrics)[:2])
+        self.calls.append(sorted(trainer.callback_metrics)[:2])
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.seen.append("tested")
+        self.calls.append("tested")
 
 
 def called(*words: str, **changes: Any) -> Cell:
@@ -135,11 +132,11 @@ def test_a_callback_sees_the_training_and_changes_no_number(tmp_path: Path):
     train(tiny(), fresh(plain))
     train(called(WATCH), fresh(watched))
     monitored = ["valid/accuracy", "valid/loss"]
-    assert Watch.seen == [7, monitored, STEPS, monitored, "tested"]
+    assert Watch.calls == [7, monitored, STEPS, monitored, "tested"]
     assert (plain / "metrics.csv").read_bytes() == (watched / "metrics.csv").read_bytes()
 
 
-def test_weights_of_each_epoch_can_be_kept(tmp_path: Path):
+def test_weights_of_each_epoch_can_be_saved(tmp_path: Path):
     cell = called("{_target_: pytorch_lightning.callbacks.ModelCheckpoint, save_top_k: -1}")
     epochs = train(cell, tmp_path)["epochs"]
     files = sorted((tmp_path / "checkpoints").iterdir())
@@ -150,7 +147,7 @@ def test_weights_of_each_epoch_can_be_kept(tmp_path: Path):
     assert not all(torch.equal(first[f"model.{name}"], tensor) for name, tensor in final.items())
 
 
-def test_callbacks_name_another_cell_and_no_callbacks_the_one_of_before():
+def test_callbacks_change_the_run_id_and_an_empty_list_does_not():
     cell = tiny()
     before = {k: v for k, v in cell.config["trainer"].items() if k != "callbacks"}
     assert Cell(cell.config | {"trainer": before}, cell.choices).run_id == cell.run_id
@@ -166,7 +163,7 @@ def test_a_callback_that_stops_training_early_ends_it_for_good(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("{every: 1}", "trainer.callbacks[0]._target_ (=None) must name a Callback"),
         ("{_target_: os.system}", "trainer.callbacks[0]._target_ (=os.system) must name a Callback"),
@@ -182,9 +179,9 @@ def test_a_callback_that_stops_training_early_ends_it_for_good(tmp_path: Path):
         ("3", "trainer.callbacks[0] (=3) must be a {key: value} of settings"),
     ],
 )
-def test_a_wrong_callback_is_refused_in_one_line_before_any_work(word: str, said: str):
+def test_a_wrong_callback_is_refused_in_one_line_before_any_work(word: str, message: str):
     (line,) = Validator().problems(called(word))
-    assert said in line and "\n" not in line
+    assert message in line and "\n" not in line
 
 
 def test_cells_with_callbacks_train_alone():
@@ -194,12 +191,12 @@ def test_cells_with_callbacks_train_alone():
     assert "population (=4) has more: use population=1" in line
 
 
-def test_callbacks_want_a_validation_after_each_epoch():
+def test_callbacks_need_a_validation_after_each_epoch():
     (line,) = Validator().problems(called(WATCH, optim__check_val_every_n_epoch=2))
     assert "optim.check_val_every_n_epoch (=2) leaves some out: make it 1" in line
 
 
-def test_what_a_record_names_as_a_callback_is_never_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_loading_a_record_builds_no_callback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cell = called(WATCH, results=str(tmp_path), optim__max_epochs=1)
     run_cell(cell, lambda at: None)
     monkeypatch.setattr(Watch, "__init__", lambda self, every: pytest.fail("it was built"))

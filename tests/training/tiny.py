@@ -1,4 +1,4 @@
-"""Small cells for tests of training, and what one leaves behind that two may be compared by."""
+"""Small cells for tests of training, and comparisons of what two trainings leave."""
 
 from collections.abc import Callable
 from functools import cache
@@ -38,25 +38,25 @@ SETTINGS = {
 
 @cache
 def tiny(**changes: Any) -> Cell:
-    """Keys are written with __ for a dot: tiny(optim__batch_size=3)."""
+    """Compose a small cell; keys have __ for a dot: tiny(optim__batch_size=3)."""
     settings = SETTINGS | {key.replace("__", "."): value for key, value in changes.items()}
     words = [f"{key}={'null' if value is None else value}" for key, value in settings.items()]
     return compose(words)
 
 
 def optim(**changes: Any) -> OptimConfig:
-    """Settings of tiny()'s optimizer and schedule, some of them changed."""
+    """Return the settings of tiny()'s optimizer and schedule, some of them changed."""
     return optim_settings(tiny().config["optim"] | changes)
 
 
 def scores(outcome: Outcome, split: str) -> dict[str, Slice]:
-    """By the name of the slice; without those that are not scored."""
+    """Map the names of a split's scored slices to their scores."""
     entries = [entry for entry in outcome["slices"] if entry["split"] == split and entry["answers"]]
     return {slice_name(entry["slice"]): entry for entry in entries}
 
 
 class Called:
-    """recorded: how many steps were.  replayed: how often any was."""
+    """A recorder of steps on the CPU; it counts the recorded steps and the replays."""
 
     recorded = replayed = 0
 
@@ -79,10 +79,10 @@ class Called:
 
 
 def checkpoint(folder: Path) -> dict[str, Any]:
-    """last.ckpt without the times in it and the form of its steps."""
+    """Return last.ckpt without its times and the form of its steps."""
     contents = torch.load(folder / "last.ckpt", weights_only=True)
-    told = ("seconds", "step_form")
-    position = {k: v for k, v in contents["position"].items() if not k.endswith(told)}
+    varying = ("seconds", "step_form")
+    position = {k: v for k, v in contents["position"].items() if not k.endswith(varying)}
     return contents | {"position": position}
 
 
@@ -92,7 +92,7 @@ def assert_same(a: Path, b: Path) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal to the last bit and the last type, through dicts and lists."""
+    """Return whether two nested values are equal to the last bit and in every type."""
     if isinstance(a, dict):
         return isinstance(b, dict) and [*a] == [*b] and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple):

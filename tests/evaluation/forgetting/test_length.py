@@ -31,7 +31,7 @@ def frame(copy: list[list[float]], lm: list[list[float]], lengths: list[int]) ->
     )
 
 
-def test_a_dip_at_short_lengths_is_absorbed_and_a_hole_later_is_not() -> None:
+def test_only_a_dip_at_short_lengths_is_tolerated() -> None:
     copy = [[0.5, 0.5], [1.0, 1.0], [0.5, 0.5], [1.0, 1.0], [0.2, 0.2]]
     lengths = memory_lengths(frame(copy, [[0.2, 0.2]] * 5, [8, 64, 128, 256, 512]))
     assert lengths.fine.tokens == 256 and lengths.fine_unbroken.tokens == 64
@@ -44,7 +44,7 @@ def test_a_gain_that_is_noise_counts_as_published_and_not_as_tested() -> None:
     assert lengths.coarse.tokens == 128 and lengths.coarse_tested.tokens == 64
 
 
-def test_prefixes_as_scipy_says() -> None:
+def test_the_prefix_effect_equals_scipys() -> None:
     rng = np.random.default_rng(0)
     groups = {"a": rng.random(10).round(1), "b": rng.random(10).round(1) + 0.2, "c": rng.random(10).round(1)}
     rows = [(32, "lm", name, i, x) for name, group in groups.items() for i, x in enumerate(group)]

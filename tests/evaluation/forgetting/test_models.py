@@ -1,4 +1,4 @@
-"""The curve of a trained cell, and of a Hugging Face model: one curve where their weights are the same."""
+"""A trained cell and a Hugging Face model with the same weights have the same forgetting curve."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ def held(task: Task) -> Trained:
     return Trained(model_from_config(cell.config, task.vocab_size).eval(), task, cell, {})
 
 
-def test_a_cell_reads_in_pieces_what_it_reads_at_once(task: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_in_pieces_gives_the_same_curve(task: Text, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = ForgettingCurve(**ASK, repeats=3, rows_at_once=2)
     trained = held(task)
     whole = ask.table(trained)
@@ -60,35 +60,35 @@ def test_a_cell_reads_in_pieces_what_it_reads_at_once(task: Text, monkeypatch: p
 
     positions = torch.arange(5, 40, 3)
     inputs = task.sample("test", 0, range(3)).inputs
-    said = predictor(trained)(inputs, positions)
-    assert said.equal(trained.model.logits(trained.model(inputs)).argmax(-1)[:, positions])
+    predicted = predictor(trained)(inputs, positions)
+    assert predicted.equal(trained.model.logits(trained.model(inputs)).argmax(-1)[:, positions])
 
 
-def test_a_cell_that_was_trained_on_some_examples_is_asked_about_those(task: Text) -> None:
-    some = held(Limited(task, 4))
-    [row] = Perplexity(split="test", batch_size=4).table(some).to_dict("records")
+def test_a_cell_trained_on_few_examples_is_evaluated_on_those(task: Text) -> None:
+    limited = held(Limited(task, 4))
+    [row] = Perplexity(split="test", batch_size=4).table(limited).to_dict("records")
     assert row["tokens"] == 4 * 40
-    assert len(ForgettingCurve(**ASK, repeats=1, rows_at_once=2).table(some))
+    assert len(ForgettingCurve(**ASK, repeats=1, rows_at_once=2).table(limited))
 
 
-def test_the_record_and_the_answers_say_which_text_it_was(tmp_path: Path, ask: Ask) -> None:
+def test_the_record_and_the_results_identify_the_text(tmp_path: Path, ask: Ask) -> None:
     words = [f"task.{split}=[{{seq_len: 40, num_examples: 2}}]" for split in SHAPES]
     settings = {"letters": 32, "documents": 12, "length": 300, "distances": "[40]"}
     words += [f"task.corpus.seeded.{key}={value}" for key, value in settings.items()]
     cell = composer().cell(["mixer=attention", "task=text", "d_model=16", f"results={tmp_path}", *words])
     run_cell(cell, lambda progress: None)
-    own = {"corpus": "seeded", "sha256": load(cell.config["task"]["corpus"], 0).sha256}
+    text = {"corpus": "seeded", "sha256": load(cell.config["task"]["corpus"], 0).sha256}
     [record] = records(tmp_path)
-    assert record["made_from"] == own
+    assert record["made_from"] == text
     for word in ("corpus.seeded.letters=32", "corpus.seeded.letters=33"):
         ask(tmp_path, "evaluation=perplexity", f"task.{word}")
-    found = load_evaluations(tmp_path, "perplexity").set_index("task.corpus.seeded.letters")
-    assert set(found["made_from.corpus"]) == {"seeded"}
-    assert found.loc[32, "made_from.sha256"] == own["sha256"] != found.loc[33, "made_from.sha256"]
+    table = load_evaluations(tmp_path, "perplexity").set_index("task.corpus.seeded.letters")
+    assert set(table["made_from.corpus"]) == {"seeded"}
+    assert table.loc[32, "made_from.sha256"] == text["sha256"] != table.loc[33, "made_from.sha256"]
 
 
 def test_perplexity_and_its_parts(task: Text) -> None:
-    """The parts of AR hits recombine to the loss, and the loss is the definition's."""
+    """The parts of AR hits add up to the loss, and the loss is the mean cross entropy."""
     trained = held(task)
     [row] = Perplexity(split="test", batch_size=4).table(trained).to_dict("records")
     batch = task.sample("test", 0, range(9))
@@ -108,7 +108,7 @@ def test_perplexity_and_its_parts(task: Text) -> None:
 
 
 def test_ar_hits_by_hand() -> None:
-    """abcXabcYab with grams of two: ab, bc come again 4 back, then ab once more."""
+    """The pairs ab and bc of abcXabcYab repeat after 4 tokens, then ab again."""
     ids = torch.tensor([list(b"abcXabcYab")])
     whole = grams(ids, 2)
     assert whole.tolist() == [[(a << 9) | b for a, b in zip(b"abcXabcYa", b"bcXabcYab", strict=True)]]
@@ -118,14 +118,12 @@ def test_ar_hits_by_hand() -> None:
     assert frequency(torch.tensor([8, 9, 3, 0]), known, counts).tolist() == [6, 0, 5, 0]
 
 
-def test_texts_are_read_and_hashed_once_for_all_models(
-    task: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_read_and_hashed_once(task: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [tmp_path / f"{name}.txt" for name in "abcd"]
     for path, document in zip(paths, task.corpus.documents, strict=False):
         path.write_bytes(document.replace(b"\x80", b"x"))
-    own, *others = [{"files": [str(path)]} for path in paths]
-    texts = {"corpus": own, "irrelevant": dict(zip("bcd", others, strict=True))}
+    first, *others = [{"files": [str(path)]} for path in paths]
+    texts = {"corpus": first, "irrelevant": dict(zip("bcd", others, strict=True))}
     ask = ForgettingCurve(**ASK | texts, repeats=1, rows_at_once=9)
     read, hashed = Mock(wraps=corpora.load.files), Mock(wraps=corpora.base.hashlib.sha256)
     monkeypatch.setattr(corpora.load, "files", read)
@@ -137,7 +135,7 @@ def test_texts_are_read_and_hashed_once_for_all_models(
     assert read.call_count == hashed.call_count == 4
 
 
-def test_refusals(task: Text) -> None:
+def test_lengths_beyond_the_text_or_the_model_are_refused(task: Text) -> None:
     trained = held(task)
     short = trained.model
     ask = ForgettingCurve(**ASK | {"longest": 500}, repeats=3, rows_at_once=2)
@@ -150,7 +148,7 @@ def test_refusals(task: Text) -> None:
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Llama over bytes and its tokenizer, as `save_pretrained` leaves them."""
+    """Save a random Llama over bytes and its tokenizer with `save_pretrained`."""
     transformers = pytest.importorskip("transformers")
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -182,7 +180,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def same_weights(theirs: torch.nn.Module) -> SequenceModel:
-    """Our transformer with the weights of a Llama."""
+    """Return our transformer with the weights of a Llama."""
     words = ["mixer=attention", "task=text", "d_model=32", "mixer.num_heads=2", "model.layers=[mixer]"]
     ours = model_from_config(composer().cell([*words, "block=transformer_pp"]).config, 259).eval()
     weights = {name.removeprefix("model."): value for name, value in theirs.state_dict().items()}
@@ -203,7 +201,7 @@ def same_weights(theirs: torch.nn.Module) -> SequenceModel:
     return ours
 
 
-def test_one_curve_for_one_set_of_weights(task: Text, llama: Path) -> None:
+def test_equal_weights_have_equal_curves(task: Text, llama: Path) -> None:
     theirs = huggingface.load(llama)
     settings = {"bos": theirs.bos, "eos": theirs.eos, "seed": 0, "repeats": 4, "rows_at_once": 3}
     assert (theirs.bos, theirs.eos, theirs.longest) == (256, 257, 64)
@@ -221,7 +219,7 @@ def test_one_curve_for_one_set_of_weights(task: Text, llama: Path) -> None:
     pd.testing.assert_frame_equal(*curves)
 
 
-def test_folders_that_hold_no_model(llama: Path, tmp_path: Path) -> None:
+def test_folders_without_a_model_are_refused(llama: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(llama, broken)
     [weights] = broken.glob("*.safetensors")
@@ -233,33 +231,38 @@ def test_folders_that_hold_no_model(llama: Path, tmp_path: Path) -> None:
         huggingface.load(broken)
 
 
-def test_the_command(llama: Path, tmp_path: Path, ask: Ask) -> None:
-    """`python -m zoo.evaluate hf=FOLDER evaluation=forgetting_curve evaluation.corpus.files=[...]`, once."""
+def test_the_command_evaluates_a_hugging_face_model_once(llama: Path, tmp_path: Path, ask: Ask) -> None:
+    """`python -m zoo.evaluate hf=FOLDER evaluation=forgetting_curve ...` writes a table, once."""
     book, results = tmp_path / "book.txt", tmp_path / "results"
     book.write_bytes(Text(**SETTINGS, **SHAPES).corpus.documents[0].replace(b"\x80", b"x"))
     words = [f"hf={llama}", str(results), "evaluation=forgetting_curve"]
-    asked = [*words, f"evaluation.corpus.files=[{book}]", "evaluation.longest=20", "evaluation.repeats=2"]
+    complete = [*words, f"evaluation.corpus.files=[{book}]", "evaluation.longest=20", "evaluation.repeats=2"]
     (other := tmp_path / "other.txt").write_text("Other words, as many as are needed.")
-    asked += [f"evaluation.irrelevant={{same:{{files:[{book}]}},words:{{files:[{other}]}}}}"]
-    said, _ = ask(*asked)
-    assert "rows\nfine 0 (0 to 0), coarse" in said and "; source of the other text at 20 tokens: F " in said
+    complete += [f"evaluation.irrelevant={{same:{{files:[{book}]}},words:{{files:[{other}]}}}}"]
+    output, _ = ask(*complete)
+    assert (
+        "rows\nfine 0 (0 to 0), coarse" in output and "; source of the other text at 20 tokens: F " in output
+    )
     [path] = results.glob("hf-*/evaluations/forgetting_curve-*.csv")
     table = pd.read_csv(path, comment="#", keep_default_na=False)
     kinds = set(zip(table["kind"], table["prefix"], strict=True))
     assert kinds == {("copy", ""), ("lm", "same"), ("lm", "words")}
     above = json.loads(path.read_text().partition("\n")[0].removeprefix("# "))["made_from"]
     assert above["corpus"] == "files" and above["sha256"] == above["same.sha256"] != above["words.sha256"]
-    assert "is there already" in ask(*asked)[0]
+    assert "is there already" in ask(*complete)[0]
 
     for wrong, message in [
         (words, "name the text: evaluation.corpus.files=[book.txt]."),
-        ([*asked, "evaluation.longest=40"], "needs 2 x 40 + 3 positions, and the model has 64: use up to 30"),
         (
-            [*asked, "evaluation.irrelevant={words:{}}"],
+            [*complete, "evaluation.longest=40"],
+            "needs 2 x 40 + 3 positions, and the model has 64: use up to 30",
+        ),
+        (
+            [*complete, "evaluation.irrelevant={words:{}}"],
             "evaluation.irrelevant.words names no text: words: {f",
         ),
-        ([*asked, "evaluation.corpus.flies=[a]"], "did you mean evaluation.corpus.files?"),
-        ([f"hf={tmp_path}", *asked[1:]], "has no config.json: download the whole model into it."),
+        ([*complete, "evaluation.corpus.flies=[a]"], "did you mean evaluation.corpus.files?"),
+        ([f"hf={tmp_path}", *complete[1:]], "has no config.json: download the whole model into it."),
         ([words[0], "evaluation=scores"], "hf= takes evaluation=forgetting_curve."),
     ]:
         assert message in ask(*wrong, code=2)[1]
