@@ -163,6 +163,8 @@ def _block(archives: Path) -> Iterator[str]:
     points = ranks.complete(everything)
     scores = ranks.block(points)
     rivals = scores.drop(index=points.loc[points["mixer"] == ALL, "series"].unique())
+    if len(rivals) < ranks.FEWEST:
+        return
     order = ranks.mean_ranks(rivals)
     yield f"\n## {len(scores.columns)} tasks, one size\n"
     yield from _table(["mixer", *scores.columns, "mean rank"])
@@ -173,8 +175,7 @@ def _block(archives: Path) -> Iterator[str]:
     yield "\nMeans over test slices and seeds; ranks are among mixers of fixed state."
     if unfinished:
         yield f"Begun, and not in the table: {', '.join(unfinished)}."
-    if len(rivals) >= ranks.FEWEST:
-        yield from _tests(scores, rivals)
+    yield from _tests(scores, rivals)
 
 
 def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:

@@ -19,6 +19,7 @@ from zoo.common.terminal import (
     command,
     command_parser,
     console,
+    counted,
     say,
     slim,
 )
@@ -110,7 +111,7 @@ class Report:
         parts = [f"{self.counts[state]} {state}" for state in STATES if self.counts[state]]
         started = sum(cell.state == "pending" and bool(cell.note) for cell in self.cells)
         suffix = f", {started} of the pending begun" if started else ""
-        return f"{len(self.cells)} cells: {', '.join(parts)}{suffix}"
+        return f"{counted(len(self.cells), 'cell')}: {', '.join(parts)}{suffix}"
 
     def parts(self) -> Iterator[RenderableType]:
         """Yield what to print, in order."""

@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from zoo.common.terminal import command
+from zoo.common.terminal import command, counted
 from zoo.results.atomic import DiskFull, replacing
 
 from .live import serve
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)
     if len(sources.problems) > MOST:
         print(f"left out: {len(sources.problems) - MOST} more, which the page lists", file=sys.stderr)
-    records = f"{len(sources.records)} record{'s' * (len(sources.records) != 1)}"
+    records = counted(len(sources.records), "record")
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {records})")
     return 0
 

@@ -51,6 +51,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
         study.record(mixer, score - 0.01 * number, task=task, state=1600)
         for (mixer, score), (number, task) in product(scores.items(), enumerate(tasks))
     ]
+    records.append(study.record("retnet", 1.0, task="mqar", state=1600))  # begun, and no more
     archive(study.write(archives.parent / "b", records), archives / "atlas_block.zip")
     lines = run(atlas.main, archives)[0].splitlines()
     assert (
@@ -60,6 +61,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
     assert "| Attention | 0.98 | 0.97 | 0.99 | 0.96 |  |" in lines
     assert "| Based | 0.89 | 0.88 | 0.90 | 0.87 | 1.0 |" in lines
     assert "| Gla | 0.49 | 0.48 | 0.50 | 0.47 | 3.0 |" in lines
+    assert "Begun, and not in the table: Retnet." in lines
     assert "chi squared is 8.0," in " ".join(lines) and "by Holm: none." in " ".join(lines)
     assert "| copy | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
     assert "| induction |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines

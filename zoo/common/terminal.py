@@ -131,6 +131,11 @@ def add_results(parser: ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=says)
 
 
+def counted(count: int, thing: str) -> str:
+    """Return "1 cell" or "2 cells"."""
+    return f"{count} {thing}{'s' * (count != 1)}"
+
+
 def say(text: str, code: int) -> int:
     """Print to stderr, and hand the exit code back."""
     print("\n".join(map(_broken_between_words, text.splitlines())), file=sys.stderr)

@@ -72,7 +72,8 @@ def target(name: Any, contract: type[Any], path: str) -> Any:
         or not _NAME.fullmatch(name)
         or name.split(".")[0] in sys.stdlib_module_names
     ):
-        raise ValueError(f"{rule} must name a {kind}, such as my_module.MyClass.")
+        article = "an" if kind[0] in "AEIOU" else "a"
+        raise ValueError(f"{rule} must name {article} {kind}, such as my_module.MyClass.")
     try:
         named = _imported(name)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
-from zoo.common.terminal import console, print_whole, slim
+from zoo.common.terminal import console, counted, print_whole, slim
 from zoo.config.cell import Cell, without_starts
 from zoo.launch.remaining import Remaining, duration
 from zoo.launch.score_tables import MOST_ROWS, percent, print_results, slice_table, summary
@@ -117,7 +117,7 @@ class SweepDisplay(_Live):
 
     def __enter__(self) -> Self:
         left = self.total - self.done
-        cells = "1 cell" if self.total == 1 else f"{self.total} cells"
+        cells = counted(self.total, "cell")
         self.console.print(
             f"{cells}: {self.done} done already, {left} to run, {self.how}",
             style="bold",

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo.common.terminal import USAGE, command, command_parser, say
+from zoo.common.terminal import USAGE, command, command_parser, counted, say
 from zoo.results import evaluations
 from zoo.results.atomic import replaced_by
 from zoo.results.home import FILES, WEIGHTS, Home, read_bytes, shown
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return say(str(error), USAGE)
     except OSError as error:
         return say(f"cannot write {shown(out)} ({error.strerror}): give another place with --out.", USAGE)
-    print(f"{count} cells: {shown(out)}")
+    print(f"{counted(count, 'cell')}: {shown(out)}")
     return left_out(reading.wrong, reading.notes)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
-from zoo.common.terminal import USAGE, add_results, command, command_parser, say
+from zoo.common.terminal import USAGE, add_results, command, command_parser, counted, say
 from zoo.config.settings import flat
 from zoo.results import store
 from zoo.results import table as results_table
@@ -105,7 +105,7 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
     columns = ({HOME: str} if len(homes) > 1 else {}) | GROUPS
     groups = pd.DataFrame(rows, columns=list(columns), dtype=object)
     kinds = {name: _kind(name, [value for value in table[name] if pd.notna(value)]) for name in table}
-    lines = [f"{len(table)} records, {len(kinds)} columns: {_written(table, stem, kinds)}"]
+    lines = [f"{counted(len(table), 'record')}, {len(kinds)} columns: {_written(table, stem, kinds)}"]
     groups_stem = stem.with_name(f"{stem.name}.groups")
     lines += [f"{len(groups)} scores by group: {_written(groups, groups_stem, columns)}"]
     return lines + _absent(failed, unfinished), readings

@@ -9,6 +9,7 @@ from typing import Any
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
+from zoo.common.terminal import counted
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer
 from zoo.launch.display import SweepDisplay
@@ -188,7 +189,7 @@ def announce(display: SweepDisplay, made: Submission, settings: SlurmSettings, s
     dirty = "" if clean in (True, None) else ", with uncommitted changes: the records say so"
     which = " ".join(made.job_ids)
     lines = [
-        f"sweep {' '.join(sweep_ids)}: {len(made.parts)} jobs submitted ({which})",
+        f"sweep {' '.join(sweep_ids)}: {counted(len(made.parts), 'job')} submitted ({which})",
         f"code {short(revision)}{dirty}",
         f"logs {made.ledger.folder}",
         f"to cancel: scancel {which}",
