@@ -28,7 +28,7 @@ def test_a_sweep_becomes_arrays_and_no_cell_is_queued_twice(zoo: Zoo, cluster: C
     shown = [cluster.ask("scontrol", "show", "job", job) for job in ids]
     assert [int(re.findall(r"ArrayTaskThrottle=(\d+)", text)[0]) for text in shown] == [1, 1, 1]
     out = zoo.done(*WORDS, *limits, "seed=range(14)")  # one more cell
-    assert "13 of them queued already" in out and "1 jobs submitted" in out
+    assert "13 of them queued already" in out and "1 job submitted" in out
     assert len(pending(cluster)) == 8
     (last,) = (job for job in pending(cluster) if "_" not in job)
     assert "seed=13" not in out and f"scancel {last}" in out
@@ -42,7 +42,7 @@ def test_cells_wait_for_the_job_of_the_cell_that_they_start_from(zoo: Zoo, clust
     start = "start={experiment:smoke,d_model:16,task.vocab_size:128,mixer:faulty}"
     for seeds, submitted in (("seed=0,1", 4), ("seed=0,1,2", 2)):
         out = zoo.done(*WORDS, "mixer.way=none", seeds, start)
-        jobs = [line for line in out.splitlines() if "jobs submitted" in line]
+        jobs = [line for line in out.splitlines() if " submitted (" in line]
         assert sum(int(line.split(": ")[1].split()[0]) for line in jobs) == submitted
     shown = [cluster.ask("scontrol", "show", "job", job) for job in pending(cluster)]
     held = [text for text in shown if "Dependency=afterany:" in text]

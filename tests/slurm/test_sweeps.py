@@ -43,7 +43,7 @@ def test_the_users_command_and_its_picture(zoo: Zoo, tmp_path: Path):
     words = (*words, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
     words = (*words, "hydra.launcher.setup_lines=[touch set_up]")
     out = zoo.done(*words, "hydra.launcher.wait=false")
-    assert "2 cells: 0 done already, 2 to run" in out and "1 jobs submitted" in out
+    assert "2 cells: 0 done already, 2 to run" in out and "1 job submitted" in out
     assert re.search(r"^code [0-9a-f]{10}", out, re.MULTILINE)
     (submission,) = tmp_path.glob("results/.slurm/*/submission.json")
     (sweep,) = manifest.read_all(tmp_path / "results", [])
