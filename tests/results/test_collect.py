@@ -196,6 +196,6 @@ def test_an_unreadable_record_is_named_and_the_others_are_rows(tmp_path: Path, r
     put(tmp_path / "some", "a-1")
     put(tmp_path / "some", "a-2", lr="fast")
     out, err = run(collect.main, tmp_path / "some", code=3)
-    assert out.startswith("1 records")
+    assert out.startswith("1 record")
     assert err.startswith(f'left out: {tmp_path}/some/a-2/result.json: lr (="fast") must be a number')
     assert err.count("\n") == 1

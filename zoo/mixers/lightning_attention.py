@@ -42,11 +42,11 @@ class LightningAttention(Mixer[State]):
         d_model: int,
         num_heads: int,
         head_dim: int | None,
+        value_dim: int | None,
+        activation: str,
+        gate: bool,
         layer: int,
         n_layers: int,
-        value_dim: int | None = None,
-        activation: str = "silu",
-        gate: bool = True,
     ) -> None:
         super().__init__()
         at_least("num_heads", num_heads, 1)
