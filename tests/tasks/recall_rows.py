@@ -57,6 +57,7 @@ def mqar(
     vocab_size: int,
     num_passes: int = 1,
     apart: int = 1,
+    num_keys: int | None = None,
     filler: str,
     **_: Any,
 ) -> None:
@@ -64,8 +65,9 @@ def mqar(
     shown = width * num_kv_pairs
     context = shown * num_passes
     keys, values = row[0:shown:width], row[apart:shown:width]
-    distinct(keys, 1, vocab_size // 2)
-    distinct(values, vocab_size // 2, vocab_size)
+    first = vocab_size // 2 if num_keys is None else num_keys + 1
+    distinct(keys, 1, first)
+    distinct(values, first, vocab_size)
     assert row[:context] == row[:shown] * num_passes
     assert sorted(row[position] for position, *_ in queries) == sorted(keys), "each key is asked for once"
     for position, answer, groups in queries:
@@ -78,7 +80,7 @@ def mqar(
         safe(row, bound | {position for position, *_ in queries}, {*keys, *values})
 
 
-mqar_apart = mqar
+mqar_apart = mqar_keys = mqar
 
 
 def mqar_update(

@@ -13,6 +13,7 @@ from tests.tasks import recall_rows
 from tests.tasks.made import one_line, pairs
 from zoo.config.paths import CONF
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Task
+from zoo.tasks.mqar_keys import KeysMQAR
 
 ROWS = 150
 
@@ -73,6 +74,9 @@ CASES: list[tuple[str, dict[str, int], dict[str, Any]]] = [
     ("mqar_compositional", pairs(128, 16), {}),
     ("mqar_unseen", pairs(64, 8), {}),
     ("mqar_unseen", pairs(64, 16), {"vocab_size": 67, "unseen": 0.6}),
+    ("mqar_keys", pairs(64, 16), {}),
+    ("mqar_keys", pairs(64, 4), {"num_keys": 4, "vocab_size": 60}),
+    ("mqar_keys", pairs(64, 4), {"num_keys": 55, "vocab_size": 60}),
     ("mqar_apart", pairs(64, 8), {}),
     ("mqar_apart", pairs(42, 6), {"apart": 4, "vocab_size": 14}),
     ("mqar_apart", pairs(32, 8), {"apart": 1}),
@@ -101,6 +105,7 @@ def test_every_row_follows_the_definition(name: str, segment: dict[str, int], se
     batch = task.sample("train", 0, range(ROWS))
     read = getattr(recall_rows, name.removesuffix("_twice").removesuffix("_prefix"))
     known = {key: value for key, value in vars(task).items() if not key.startswith("_")}
+    known |= {"num_keys": task.num_keys} if isinstance(task, KeysMQAR) else {}
     for row, tokens in enumerate(batch.inputs.tolist()):
         read(tokens, queries_of(batch, row), **known, **segment)
 
@@ -133,6 +138,7 @@ GOLDEN = {
     "mqar_overwrite": "6feef079debf907e",
     "mqar_compositional": "af34c07c0cb05221",
     "mqar_unseen": "24bf882b4b690901",
+    "mqar_keys": "479f38a130cbd79b",
     "mqar_apart": "18235d740fca1194",
     "noisy_ar": "23d735673385fabf",
     "mqar_stacked": "db27aee38165c207",
@@ -185,6 +191,10 @@ BAD: list[tuple[str, dict[str, int], dict[str, Any], str]] = [
     ("mqar_unseen", pairs(64, 17), {}, "4 * num_kv_pairs (=17)..use up to 16 pairs or 68 tokens"),
     ("mqar_unseen", pairs(64, 16), {"vocab_size": 66}, "has 31 keys, too few for ..; use at least 67"),
     ("mqar_unseen", pairs(64, 8), {"unseen": 1.5}, "task.unseen (=1.5) must be between 0 and 1"),
+    ("mqar_keys", pairs(64, 8), {"num_keys": 7}, "(=7) has 7 keys, too few for ..(=8); use more keys or"),
+    ("mqar_keys", pairs(64, 8), {"vocab_size": 1023}, "(=1015) has 7 values, too few for ..use more values"),
+    ("mqar_keys", pairs(64, 8), {"num_keys": 0}, "task.num_keys (=0) must be at least 1"),
+    ("mqar_keys", pairs(64, 8), {"vocab_size": 1016}, "task.vocab_size (=1016) must be at least 1017"),
     ("mqar_apart", pairs(64, 13), {}, "5 * num_kv_pairs (=13) must be ..use up to 12 pairs or 65 tokens"),
     ("mqar_apart", pairs(64, 8), {"vocab_size": 16}, "has 7 keys, too few for ..; use at least 18"),
     ("mqar_apart", pairs(64, 8), {"apart": 0}, "task.apart (=0) must be at least 1"),

@@ -44,6 +44,11 @@ class MQAR(AskedLater):
         self.groups = {"distance": Distance()}
         super().__init__(**settings)
 
+    @property
+    def num_keys(self) -> int:
+        """Tokens of which a question is one: half of them, less the 0."""
+        return self.vocab_size // 2 - 1
+
     @classmethod
     def one_load(
         cls,
@@ -86,10 +91,10 @@ class MQAR(AskedLater):
         return values.gather(1, (queries[:, :, None] == keys[:, None]).int().argmax(2))
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
-        n, half = load.num_kv_pairs, self.vocab_size // 2
+        n = load.num_kv_pairs
         context = 2 * n * self.num_passes
-        keys = distinct(stream(*path, KEYS), examples, n, half - 1) + 1
-        values = distinct(stream(*path, VALUES), examples, n, self.vocab_size - half) + half
+        keys = distinct(stream(*path, KEYS), examples, n, self.num_keys) + 1
+        values = distinct(stream(*path, VALUES), examples, n, self.num_values) + self.num_keys + 1
         places = (load.seq_len - context) // 2
         gaps = power_law_places(stream(*path, GAPS), examples, n, places, self.power_a)
 
@@ -111,4 +116,7 @@ class MQAR(AskedLater):
                 f"(={load.seq_len}) with num_passes={passes}; "
                 f"use up to {load.seq_len // factor} pairs or {factor * n} tokens."
             )
+        self._check_tokens(where, load)
+
+    def _check_tokens(self, where: str, load: Pairs) -> None:
         check_keys(where, load, self.vocab_size)

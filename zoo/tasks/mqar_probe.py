@@ -63,9 +63,15 @@ def with_room(pairs: int, distance: int, rows: int) -> Pairs | None:
 
 
 def probe_task(task: MQAR, grid: list[Pairs]) -> MQARProbe:
-    """Return the probe with these segments and a task's tokens.  ValueError, one line: there are none."""
+    """Return the probe with these segments and a task's tokens.  ValueError, one line: there are
+    none, or the task has its own count of keys."""
     if not grid:
         raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
+    if task.num_keys != task.vocab_size // 2 - 1:
+        raise ValueError(
+            f"task.num_keys (={task.num_keys}): a probe's rows halve their vocabulary; "
+            "ask the cell's own slices."
+        )
     return MQARProbe(
         seed=task.seed, vocab_size=task.vocab_size, filler=task.filler, data="fixed", order="sequential",
         train=grid, valid=grid, test=grid,
