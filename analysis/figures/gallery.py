@@ -55,9 +55,8 @@ PICTURES = {
     "mini_forgetting_mqar": ("heat_map", "speed"),
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
-    **dict.fromkeys(
-        ("atlas_heads", "atlas_lightning", "atlas_keys"), ("heat_map",)
-    ),  # all points have one state
+    **dict.fromkeys(("atlas_heads", "atlas_lightning"), ("heat_map",)),  # all points have one state
+    "atlas_keys": ("outer_product", "heat_map"),
     "atlas_interference": ("interference", "heat_map"),
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
     "mini_state_bits_long": ("frontier", "state_bits"),

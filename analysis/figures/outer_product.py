@@ -1,0 +1,85 @@
+"""Measured recall against that of a sum of outer products which nothing has trained, of the same shape."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ..drawing import legend, page
+from ..drawing.style import FAMILY_COLOURS, GREY, INK, MARKERS, OTHER_COLOURS, Style
+from ..statistics import scored
+from ..statistics.outer_product import recalled
+from .gallery import Picture, Study
+
+TOKENS = ["task.vocab_size", "task.num_keys"]
+SHAPES, TASK = "channels of a key x of a value", "tokens of the task"
+SETTINGS = [*TOKENS, "mixer.num_heads", "mixer.value_dim"]  # that a table may lack
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Draw each point of lightning attention with one head on a task of the class of MQAR."""
+    rows = compared(study.table)
+    sentences = [
+        "Mean of all loads. Across: a sum of outer products that nothing has trained, its keys as far apart "
+        "as they can be, its values random; 100 rows a load. Up: trained, with its interval over seeds."
+    ]
+    return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
+
+
+def compared(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point, as `scored.means` has it, with keys, values, shape, pairs and simulated.
+
+    ValueError: there is no point of lightning attention with one head.
+    """
+    means = scored.means(table.reindex(columns=[*dict.fromkeys([*table, *SETTINGS])]))
+    means = means.loc[(means["mixer"] == "lightning_attention") & (means["mixer.num_heads"] == 1)]
+    if means.empty:
+        raise ValueError("outer_product needs lightning attention with mixer.num_heads=1: sweep=atlas_keys.")
+    about = table.drop_duplicates("point").set_index("point").reindex(columns=TOKENS)
+    rows = means.join(about, on="point").reset_index(drop=True)
+    keys = rows["task.num_keys"].fillna(rows["task.vocab_size"] // 2 - 1).astype(int)
+    shape = {"key_dim": rows["mixer.head_dim"], "value_dim": rows["mixer.value_dim"]}
+    shape["value_dim"] = shape["value_dim"].fillna(shape["key_dim"])
+    rows = rows.assign(keys=keys, values=rows["task.vocab_size"] - 1 - keys, **shape)
+    loads = sorted(set(table.loc[table["split"] == "test", "num_kv_pairs"].astype(int)))
+    asked = rows[["keys", "values", "key_dim", "value_dim"]].astype(int)
+    known = {
+        one: recalled(loads, **dict(zip(asked, one, strict=True)), rng=np.random.default_rng(0))
+        for one in sorted(set(asked.itertuples(index=False, name=None)))
+    }
+    shape = asked["key_dim"].astype(str) + " x " + asked["value_dim"].astype(str)
+    activation = rows["mixer.activation"].map(lambda name: "" if name == "silu" else f", SiLU: {name}")
+    return rows.assign(
+        **asked,
+        simulated=[known[one] for one in asked.itertuples(index=False, name=None)],
+        memory=shape + activation,
+        tokens=[
+            f"{keys:,} keys, {values:,} values" for keys, values in zip(keys, rows["values"], strict=True)
+        ],
+    )
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
+    made, axes, _ = page.multiples(1, style, most=1)
+    ax, colours = axes[0], (*OTHER_COLOURS, *FAMILY_COLOURS.values())
+    ends = [rows[["simulated", "low", "accuracy"]].min().min() - 0.05, 1.0]
+    ax.plot(ends, ends, color=GREY, linewidth=0.8)
+    hue = dict(zip(rows["tokens"].unique(), colours, strict=False))
+    form = dict(zip(rows["memory"].unique(), MARKERS, strict=False))
+    for row in rows.to_dict("records"):
+        look: dict[str, Any] = {"color": hue[row["tokens"]], "linewidth": 1.0}
+        ax.plot([row["simulated"]] * 2, [row["low"], row["high"]], **look)
+        ax.plot(row["simulated"], row["accuracy"], form[row["memory"]], **look, markeredgecolor="white")
+    handles: page.Handles = [
+        legend.heading(SHAPES),
+        *(Line2D([], [], label=name, color=INK, ls="none", marker=marker) for name, marker in form.items()),
+        legend.heading(TASK),
+        *(Line2D([], [], label=name, color=colour, linewidth=3) for name, colour in hue.items()),
+    ]
+    page.finish(
+        made, handles, caption, style, x_label="Simulated recall", y_label="Trained recall",
+        bold={SHAPES: INK, TASK: INK},
+    )  # fmt: skip
+    return made

@@ -1,0 +1,43 @@
+"""Simulate what a sum of outer products recalls that nothing has trained: S = sum_i k_i v_i^T.
+
+The K keys of a task lie as far apart as K directions of C channels can (a unit-norm tight frame, which meets
+Welch's bound, doi 10.1109/TIT.1974.1055219); the codes of its m values are random directions of V channels.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def recalled(
+    loads: list[int],
+    *,
+    keys: int,
+    values: int,
+    key_dim: int,
+    value_dim: int,
+    rows: int = 100,
+    rng: np.random.Generator,
+) -> float:
+    """Return the mean over loads (pairs a row) of the share of reads whose nearest code is the answer's."""
+    frame = tight_frame(keys, key_dim, rng)
+    return float(np.mean([_row(load, frame, values, value_dim, rng) for load in loads for _ in range(rows)]))
+
+
+def tight_frame(count: int, width: int, rng: np.random.Generator) -> Floats:
+    """Return unit vectors (count, width) whose mean squared products are as small as they can be."""
+    frame = rng.normal(size=(count, width))
+    for _ in range(100):  # between unit rows and equal singular values
+        left, _, right = np.linalg.svd(frame, full_matrices=False)
+        frame = left @ right
+        frame /= np.linalg.norm(frame, axis=1, keepdims=True)
+    return frame
+
+
+def _row(pairs: int, frame: Floats, values: int, value_dim: int, rng: np.random.Generator) -> float:
+    codes = rng.normal(size=(values, value_dim))
+    codes /= np.linalg.norm(codes, axis=1, keepdims=True)
+    keys, answers = frame[rng.choice(len(frame), pairs, False)], rng.choice(values, pairs, False)
+    read = keys @ (keys.T @ codes[answers])
+    return float(((read @ codes.T).argmax(1) == answers).mean())
