@@ -29,36 +29,22 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def compared(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, as `scored.means` has it, with keys, values, shape, pairs and simulated.
-
-    ValueError: there is no point of lightning attention with one head.
-    """
-    means = scored.means(table.reindex(columns=[*dict.fromkeys([*table, *SETTINGS])]))
+    """One row a point, as `scored.means` has it, with what is simulated.  ValueError: there is none."""
+    table = table.reindex(columns=[*dict.fromkeys([*table, *SETTINGS])])
+    means = scored.means(table)
     means = means.loc[(means["mixer"] == "lightning_attention") & (means["mixer.num_heads"] == 1)]
     if means.empty:
         raise ValueError("outer_product needs lightning attention with mixer.num_heads=1: sweep=atlas_keys.")
-    about = table.drop_duplicates("point").set_index("point").reindex(columns=TOKENS)
-    rows = means.join(about, on="point").reset_index(drop=True)
-    keys = rows["task.num_keys"].fillna(rows["task.vocab_size"] // 2 - 1).astype(int)
-    shape = {"key_dim": rows["mixer.head_dim"], "value_dim": rows["mixer.value_dim"]}
-    shape["value_dim"] = shape["value_dim"].fillna(shape["key_dim"])
-    rows = rows.assign(keys=keys, values=rows["task.vocab_size"] - 1 - keys, **shape)
+    rows = means.merge(table.drop_duplicates("point")[["point", *TOKENS]], on="point")
+    keys, key_dim = rows["task.num_keys"].fillna(rows["task.vocab_size"] // 2 - 1), rows["mixer.head_dim"]
+    shape = {"key_dim": key_dim, "value_dim": rows["mixer.value_dim"].fillna(key_dim)}
+    asked = pd.DataFrame({"keys": keys, "values": rows["task.vocab_size"] - 1 - keys, **shape}).astype(int)
     loads = sorted(set(table.loc[table["split"] == "test", "num_kv_pairs"].astype(int)))
-    asked = rows[["keys", "values", "key_dim", "value_dim"]].astype(int)
-    known = {
-        one: recalled(loads, **dict(zip(asked, one, strict=True)), rng=np.random.default_rng(0))
-        for one in sorted(set(asked.itertuples(index=False, name=None)))
-    }
-    shape = asked["key_dim"].astype(str) + " x " + asked["value_dim"].astype(str)
+    simulated = [recalled(loads, **one, rng=np.random.default_rng(0)) for one in asked.to_dict("records")]
     activation = rows["mixer.activation"].map(lambda name: "" if name == "silu" else f", SiLU: {name}")
-    return rows.assign(
-        **asked,
-        simulated=[known[one] for one in asked.itertuples(index=False, name=None)],
-        memory=shape + activation,
-        tokens=[
-            f"{keys:,} keys, {values:,} values" for keys, values in zip(keys, rows["values"], strict=True)
-        ],
-    )
+    memory = asked["key_dim"].astype(str) + " x " + asked["value_dim"].astype(str) + activation
+    tokens = asked["keys"].map("{:,} keys, ".format) + asked["values"].map("{:,} values".format)
+    return rows.assign(**asked, simulated=simulated, memory=memory, tokens=tokens)
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:

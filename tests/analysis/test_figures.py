@@ -22,7 +22,7 @@ from tests.analysis.figure_checks import colliding, off_the_page
 from tests.command import ROOT, written
 from zoo.results.archive import archive
 
-OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
+OF_NO_SWEEP = {"forgetting_curve", "knobs", "load_distance", "speed"}
 OF_A_MIXTURE = (
     "based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "mixers", "variants",
 )  # fmt: skip

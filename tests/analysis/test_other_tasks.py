@@ -92,7 +92,6 @@ def test_groups_are_read_by_their_name(home: Path):
         ("frontier", ""),
         ("heat_map", "seq_len above num_tokens"),
         ("loads", "Num tokens"),
-        ("groups", "updated"),
     ],
 )
 def test_pictures_show_the_axis_and_the_chance_of_the_task(home: Path, name: str, axis: str):
