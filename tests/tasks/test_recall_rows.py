@@ -193,7 +193,6 @@ BAD: list[tuple[str, dict[str, int], dict[str, Any], str]] = [
     ("mqar_unseen", pairs(64, 8), {"unseen": 1.5}, "task.unseen (=1.5) must be between 0 and 1"),
     ("mqar_keys", pairs(64, 8), {"num_keys": 7}, "(=7) has 7 keys, too few for ..(=8); use more keys or"),
     ("mqar_keys", pairs(64, 8), {"vocab_size": 1023}, "(=1015) has 7 values, too few for ..use more values"),
-    ("mqar_keys", pairs(64, 8), {"num_keys": 0}, "task.num_keys (=0) must be at least 1"),
     ("mqar_keys", pairs(64, 8), {"vocab_size": 1016}, "task.vocab_size (=1016) must be at least 1017"),
     ("mqar_apart", pairs(64, 13), {}, "5 * num_kv_pairs (=13) must be ..use up to 12 pairs or 65 tokens"),
     ("mqar_apart", pairs(64, 8), {"vocab_size": 16}, "has 7 keys, too few for ..; use at least 18"),
