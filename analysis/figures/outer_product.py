@@ -15,7 +15,7 @@ from .gallery import Picture, Study
 
 TOKENS = ["task.vocab_size", "task.num_keys"]
 SHAPES, TASK = "channels of a key x of a value", "tokens of the task"
-SETTINGS = [*TOKENS, "mixer.num_heads", "mixer.value_dim"]  # that a table may lack
+SETTINGS = [*TOKENS, *("mixer.num_heads", "mixer.value_dim", "mixer.activation")]  # that a table may lack
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -41,7 +41,7 @@ def compared(table: pd.DataFrame) -> pd.DataFrame:
     asked = pd.DataFrame({"keys": keys, "values": rows["task.vocab_size"] - 1 - keys, **shape}).astype(int)
     loads = sorted(set(table.loc[table["split"] == "test", "num_kv_pairs"].astype(int)))
     simulated = [recalled(loads, **one, rng=np.random.default_rng(0)) for one in asked.to_dict("records")]
-    activation = rows["mixer.activation"].map(lambda name: "" if name == "silu" else f", SiLU: {name}")
+    activation = (", SiLU: " + rows["mixer.activation"].fillna("silu")).replace(", SiLU: silu", "")
     memory = asked["key_dim"].astype(str) + " x " + asked["value_dim"].astype(str) + activation
     tokens = asked["keys"].map("{:,} keys, ".format) + asked["values"].map("{:,} values".format)
     return rows.assign(**asked, simulated=simulated, memory=memory, tokens=tokens)
