@@ -41,10 +41,10 @@ HEAD = """# The atlas: what each memory can do
 
 `python -m analysis.atlas docs/results` makes this page from the archives in [results](results). {count} of
 the zoo's mixers, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
-convolution of three taps, trained on 2 to 16 pairs and asked for up to 64. The
-file `sweeps/atlas_frontier.yaml` says how, and what was expected; `python -m zoo.run -m
-sweep=atlas_frontier` trains them. This is one need, recall of unrelated pairs; which memory
-serves which need is told [in short](findings.md#in-short).
+convolution of three taps, trained on 2 to 16 pairs and asked for up to 64; `sweeps/atlas_frontier.yaml` says
+how, and what was expected. This is one need, recall of unrelated pairs, with 79 keys, for which a wide
+memory is [a table](findings.md#a-table-of-few-keys-atlas_keys). Which serves which need is told [in
+short](findings.md#in-short).
 
 ![Every mixer in a line](figures/atlas_frontier/mixers.png)
 
