@@ -15,11 +15,11 @@ from .gallery import Picture, Study
 
 TOKENS = ["task.vocab_size", "task.num_keys"]
 SHAPES, TASK = "channels of a key x of a value", "tokens of the task"
-SETTINGS = [*TOKENS, *("mixer.num_heads", "mixer.value_dim", "mixer.activation")]  # that a table may lack
+SETTINGS = [*TOKENS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # that a table may lack
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw each point of lightning attention with one head on a task of the class of MQAR."""
+    """Draw each point of lightning attention with one head; the tasks must be MQAR or mqar_keys."""
     rows = compared(study.table)
     sentences = [
         "Mean of all loads. Across: a sum of outer products that nothing has trained, its keys as far apart "

@@ -57,7 +57,7 @@ class LoadDistance(Evaluation):
         return pd.DataFrame(rows).assign(trained=known)
 
     def _grid(self, trained: Trained, task: MQAR, most: int, longest: int) -> Iterator[Pairs]:
-        loads = self.loads or _powers(2, min(4 * most, task.vocab_size // 2 - 1))
+        loads = self.loads or _powers(2, min(4 * most, task.num_keys))
         for pairs in loads:
             for distance in self.distances or _powers(4, self.farthest * longest):
                 load = with_room(pairs, distance, self.rows)
