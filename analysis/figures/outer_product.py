@@ -10,16 +10,18 @@ from matplotlib.lines import Line2D
 from ..drawing import legend, page
 from ..drawing.style import FAMILY_COLOURS, GREY, INK, MARKERS, OTHER_COLOURS, Style
 from ..statistics import scored
+from ..statistics.bounds import OF_MQAR, TASK_CLASS
 from ..statistics.outer_product import recalled
 from .gallery import Picture, Study
 
 TOKENS = ["task.vocab_size", "task.num_keys"]
 SHAPES, TASK = "channels of a key x of a value", "tokens of the task"
-SETTINGS = [*TOKENS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # that a table may lack
+SETTINGS = [*TOKENS, TASK_CLASS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # a table may lack
+SIMULATED = (*OF_MQAR, "zoo.tasks.mqar_keys.KeysMQAR")
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw each point of lightning attention with one head; the tasks must be MQAR or mqar_keys."""
+    """Draw each point of lightning attention with one head, on MQAR or mqar_keys."""
     rows = compared(study.table)
     sentences = [
         "Mean of all loads. Across: a sum of outer products that nothing has trained, its keys as far apart "
@@ -31,11 +33,14 @@ def figure(study: Study, style: Style) -> Picture:
 def compared(table: pd.DataFrame) -> pd.DataFrame:
     """One row a point, as `scored.means` has it, with what is simulated.  ValueError: there is none."""
     table = table.reindex(columns=[*dict.fromkeys([*table, *SETTINGS])])
-    means = scored.means(table)
-    means = means.loc[(means["mixer"] == "lightning_attention") & (means["mixer.num_heads"] == 1)]
-    if means.empty:
-        raise ValueError("outer_product needs lightning attention with mixer.num_heads=1: sweep=atlas_keys.")
-    rows = means.merge(table.drop_duplicates("point")[["point", *TOKENS]], on="point")
+    one_head = (table["mixer"] == "lightning_attention") & (table["mixer.num_heads"] == 1)
+    table = table.loc[one_head & (table[TASK_CLASS].isna() | table[TASK_CLASS].isin(SIMULATED))]
+    if table.empty:
+        raise ValueError(
+            "outer_product needs lightning attention with mixer.num_heads=1, on mqar or mqar_keys: "
+            "sweep=atlas_keys."
+        )
+    rows = scored.means(table).merge(table.drop_duplicates("point")[["point", *TOKENS]], on="point")
     keys, key_dim = rows["task.num_keys"].fillna(rows["task.vocab_size"] // 2 - 1), rows["mixer.head_dim"]
     shape = {"key_dim": key_dim, "value_dim": rows["mixer.value_dim"].fillna(key_dim)}
     asked = pd.DataFrame({"keys": keys, "values": rows["task.vocab_size"] - 1 - keys, **shape}).astype(int)

@@ -45,6 +45,12 @@ def test_each_memory_is_simulated_with_its_own_shape_and_its_tasks_tokens(tmp_pa
     )
 
 
-def test_other_mixers_are_not_compared() -> None:
-    with pytest.raises(ValueError, match=r"lightning attention with mixer.num_heads=1: sweep=atlas_keys"):
-        FakeStudy(study.table(study.seeds("based", (0.5,)))).drawn(outer_product)
+@pytest.mark.parametrize(
+    ("mixer", "task"), [("based", "zoo.tasks.mqar.MQAR"), ("lightning_attention", "zoo.tasks.copy.Copy")]
+)
+def test_other_mixers_and_tasks_are_not_compared(mixer: str, task: str) -> None:
+    records = study.seeds(mixer, (0.5,), num_heads=1, head_dim=20)
+    for record in records:
+        record["task_settings"] |= {"_target_": task}
+    with pytest.raises(ValueError, match=r"num_heads=1, on mqar or mqar_keys: sweep=atlas_keys"):
+        FakeStudy(study.table(records)).drawn(outer_product)

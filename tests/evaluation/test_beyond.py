@@ -16,6 +16,7 @@ from zoo.evaluation.load_distance import LoadDistance
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import Around
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task
+from zoo.tasks.mqar_keys import KeysMQAR
 from zoo.tasks.mqar_probe import MQARProbe, blinded
 from zoo.tasks.ruler_lite import RulerLite
 
@@ -132,6 +133,11 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
     assert table.blind.isna().tolist() == [n == 8 for n, _ in cells]  # 11 keys: there are no 8 others
     with pytest.raises(ValueError, match="no distance leaves room for its pairs"):
         LoadDistance(loads=[8], distances=[8], farthest=2, rows=8).table(held)
+    keys = made.task(
+        KeysMQAR, made.pairs(12, 3), num_keys=20, vocab_size=24, power_a=1.0, num_passes=1, filler="safe"
+    )
+    with pytest.raises(ValueError, match=r"task.num_keys \(=20\): a probe's rows halve their vocabulary"):
+        LoadDistance(loads=[2], distances=[8], farthest=2, rows=8).table(replace(held, task=keys))
     rest = {split: [{"seq_len": 128, "num_examples": 1}] for split in SPLITS}
     ruler = RulerLite(seed=0, subtasks=["vt"], data="fixed", order="sequential", **rest)
     with pytest.raises(ValueError, match="asks for pairs, and RulerLite has none"):

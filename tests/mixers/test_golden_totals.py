@@ -22,17 +22,11 @@ def test_attention(d_model: int, paper: int, resident: int):
 @pytest.mark.parametrize(
     ("d_model", "feature_dim", "paper", "resident"),
     [
-        (48, 8, 2349, 2301),
-        (48, 16, 7641, 7593),
-        (48, 24, 16069, 16021),
-        (64, 8, 3117, 3053),
-        (64, 16, 10137, 10073),
-        (64, 24, 21317, 21253),
-        (128, 8, 6189, 6061),
-        (128, 16, 20121, 19993),
-        (128, 24, 42309, 42181),
+        (48, 8, 2349, 2301), (48, 16, 7641, 7593), (48, 24, 16069, 16021),
+        (64, 8, 3117, 3053), (64, 16, 10137, 10073), (64, 24, 21317, 21253),
+        (128, 8, 6189, 6061), (128, 16, 20121, 19993), (128, 24, 42309, 42181),
     ],
-)
+)  # fmt: skip
 def test_based(d_model: int, feature_dim: int, paper: int, resident: int):
     sizes = size("mixer=based", f"d_model={d_model}", f"mixer.feature_dim={feature_dim}")
     assert sizes == StateSize(paper, resident, resident)
