@@ -221,7 +221,7 @@ def test_a_tilde_is_the_home_folder(zoo: Zoo, cwd: Path, monkeypatch: pytest.Mon
     ("yaml", "message"),
     [
         ("_target_: [", "mine.yaml, line "),
-        ("3\n", "mine.yaml: Invalid loaded object type: int"),
+        ("3\n", "mine.yaml cannot be read (Invalid loaded object type: int)"),
         ("_target_: zoo.mixers.attention.Atention\n", "did you mean Attention?"),
         ("_target_: zoo.mixers.attention.Attention\nabout: {label: 3}\n", "about.label (=3) of mixer=mine"),
         ("d_model: ${\n", "mine.yaml"),

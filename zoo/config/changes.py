@@ -24,11 +24,21 @@ def settings_of(path: Path) -> dict[str, Any]:
         raise ValueError(f"{visible(str(path))} is no file.")
     try:
         content: Any = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
+    except yaml.YAMLError as error:
+        raise ValueError(visible(yaml_mistake(error))) from None
+    except (OSError, ValueError, OmegaConfBaseException, RecursionError) as error:
         raise ValueError(f"{visible(str(path))} cannot be read ({visible(one_line(error))[:120]}).") from None
     if not isinstance(content, dict) or not content or not all(isinstance(key, str) for key in content):
         raise ValueError(f"{visible(str(path))} must hold settings, KEY: VALUE, and a _target_ among them.")
     return content
+
+
+def yaml_mistake(error: yaml.YAMLError) -> str:
+    """Return the file, the line and what is wrong there."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return f"cannot read a yaml: {one_line(error)}"
+    return f"{mark.name}, line {mark.line + 1}: {getattr(error, 'problem', None) or 'no yaml'}."
 
 
 def setting(word: str) -> Override:

@@ -11,7 +11,8 @@ import yaml
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from zoo.common.checks import one_line, unknown
+from zoo.common.checks import unknown
+from zoo.config.changes import yaml_mistake
 from zoo.config.compose import Composer, composer
 from zoo.config.grids import cells
 from zoo.config.words import first_line, nameless, parse
@@ -100,14 +101,6 @@ def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
     except (HydraException, ValueError) as another:
         return first_line(another)
     return "\n".join(errors) or first_line(error)
-
-
-def yaml_mistake(error: yaml.YAMLError) -> str:
-    """The file, the line and what is wrong there."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return f"cannot read a yaml: {one_line(error)}"
-    return f"{mark.name}, line {mark.line + 1}: {getattr(error, 'problem', None) or 'no yaml'}."
 
 
 def check(args: Namespace) -> None:

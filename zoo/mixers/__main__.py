@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.markup import escape
 from rich.table import Table
@@ -25,7 +23,7 @@ from zoo.common.checks import one_line, unknown
 from zoo.common.foreign import all_visible, visible
 from zoo.common.terminal import by_family, command, command_parser, console, fitting, slim
 from zoo.config.about import about, mistakes
-from zoo.config.command_line import yaml_mistake
+from zoo.config.changes import settings_of
 from zoo.config.paths import CONF
 from zoo.config.targets import target
 from zoo.mixers import laws
@@ -89,7 +87,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def _row(path: Path) -> Row:
-    mixer = _loaded(path)
+    mixer = all_visible(settings_of(path))
     if wrong := mistakes(path.stem, mixer):
         raise ValueError(wrong[0])
     words = about(path.stem, mixer)
@@ -102,20 +100,6 @@ def _row(path: Path) -> Row:
         paper=words.get("paper", ""),
         causal=target(mixer.get("_target_"), Mixer, path.stem).causal,
     )
-
-
-def _loaded(path: Path) -> dict[str, Any]:
-    if not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"{visible(str(path))} is no file.")
-    try:
-        mixer: Any = OmegaConf.to_container(OmegaConf.load(path))
-    except yaml.YAMLError as error:
-        raise ValueError(yaml_mistake(error)) from None
-    except (OSError, OmegaConfBaseException) as error:
-        raise ValueError(f"{path}: {one_line(error)}") from None
-    if not isinstance(mixer, dict):
-        raise ValueError(f"{path} must hold {{key: value}} lines.")
-    return all_visible(mixer)
 
 
 def _word(mixer: dict[str, Any], key: str, values: list[Any]) -> str:
