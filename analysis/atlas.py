@@ -43,7 +43,8 @@ HEAD = """# The atlas: what each memory can do
 the zoo's mixers, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
 convolution of three taps, trained on 2 to 16 pairs and asked for up to 64; `sweeps/atlas_frontier.yaml` says
 how, and what was expected. This is one need, recall of unrelated pairs, with 79 keys, for which a wide
-memory is [a table](findings.md#a-table-of-few-keys-atlas_keys). Which serves which need is told [in
+memory is [a table](findings.md#a-table-of-few-keys-atlas_keys); of 1,023 keys the order is [much the
+same](findings.md#the-atlas-with-1023-keys-atlas_many_keys). Which serves which need is told [in
 short](findings.md#in-short).
 
 ![Every mixer in a line](figures/atlas_frontier/mixers.png)
