@@ -247,8 +247,8 @@ def _used(archives: Path, table: pd.DataFrame) -> dict[str, float]:
 
 def _use_and_recall(points: pd.DataFrame, used: Mapping[str, float]) -> Iterator[str]:
     """Say whether the memories that use more of their state recall more, of recurrent ones of one size."""
-    asked = points["point"].isin(list(used)) & points["state_resident"].between(*MIDDLE)
-    rows = points.loc[asked & points["family"].isin(RECURRENT)]
+    answered = points["point"].isin(list(used)) & points["state_resident"].between(*MIDDLE)
+    rows = points.loc[answered & points["family"].isin(RECURRENT)]
     if len(rows) < ranks.FEWEST:
         return
     of = [used[point] for point in rows["point"]]

@@ -43,13 +43,13 @@ def compared(table: pd.DataFrame) -> pd.DataFrame:
     rows = scored.means(table).merge(table.drop_duplicates("point")[["point", *TOKENS]], on="point")
     keys, key_dim = rows["task.num_keys"].fillna(rows["task.vocab_size"] // 2 - 1), rows["mixer.head_dim"]
     shape = {"key_dim": key_dim, "value_dim": rows["mixer.value_dim"].fillna(key_dim)}
-    asked = pd.DataFrame({"keys": keys, "values": rows["task.vocab_size"] - 1 - keys, **shape}).astype(int)
+    memories = pd.DataFrame({"keys": keys, "values": rows["task.vocab_size"] - 1 - keys, **shape}).astype(int)
     loads = sorted(set(table.loc[table["split"] == "test", "num_kv_pairs"].astype(int)))
-    simulated = [recalled(loads, **one, rng=np.random.default_rng(0)) for one in asked.to_dict("records")]
+    simulated = [recalled(loads, **one, rng=np.random.default_rng(0)) for one in memories.to_dict("records")]
     activation = (", SiLU: " + rows["mixer.activation"].fillna("silu")).replace(", SiLU: silu", "")
-    memory = asked["key_dim"].astype(str) + " x " + asked["value_dim"].astype(str) + activation
-    tokens = asked["keys"].map("{:,} keys, ".format) + asked["values"].map("{:,} values".format)
-    return rows.assign(**asked, simulated=simulated, memory=memory, tokens=tokens)
+    memory = memories["key_dim"].astype(str) + " x " + memories["value_dim"].astype(str) + activation
+    tokens = memories["keys"].map("{:,} keys, ".format) + memories["values"].map("{:,} values".format)
+    return rows.assign(**memories, simulated=simulated, memory=memory, tokens=tokens)
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
