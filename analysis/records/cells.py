@@ -175,7 +175,7 @@ def _check_lookalikes(table: pd.DataFrame) -> None:
 
 def _name(cells: pd.DataFrame) -> pd.DataFrame:
     """run_id, series and knobs for the cells of one mixer."""
-    names = sorted(settings(cells))
+    names = sorted(settings(cells.dropna(axis="columns", how="all")))  # those of its own
     words = {n.removeprefix("mixer."): [word(value) for value in cells[n]] for n in [*names, PRECISION]}
     width = [word(value) for value in cells["d_model"]]
     load = cells["load"].tolist()

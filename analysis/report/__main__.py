@@ -4,6 +4,7 @@ import argparse
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 
 from zoo.common.terminal import command, counted
 from zoo.results.atomic import DiskFull, replacing
@@ -35,10 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     for problem in sources.problems[:MOST]:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)
-    if len(sources.problems) > MOST:
-        print(f"left out: {len(sources.problems) - MOST} more, which the page lists", file=sys.stderr)
-    records = counted(len(sources.records), "record")
-    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {records})")
+    if (more := len(sources.problems) - MOST) > 0:
+        print(f"left out: {more} more, which the page lists", file=sys.stderr)
+    what = f"{counted(len(sources.records), 'record')} of {', '.join(sources.names)}"
+    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {shorten(what, 200, placeholder=' ...')})")
     return 0
 
 

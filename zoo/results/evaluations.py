@@ -114,7 +114,12 @@ def names(folder: Home, evaluation: str | None = None) -> list[str]:
     evaluations = folder / FOLDER
     if not evaluations.is_dir() or (isinstance(evaluations, Path) and evaluations.is_symlink()):
         return []
-    return sorted(path.name for path in evaluations.iterdir() if form.fullmatch(path.name))
+    if isinstance(evaluations, Path):
+        there = [path.name for path in evaluations.iterdir()]
+    else:  # zipfile.Path.iterdir would make a path of each file of the archive, anew for each cell
+        at = evaluations.at
+        there = [name.removeprefix(at) for name in evaluations.root.namelist() if name.startswith(at)]
+    return sorted(filter(form.fullmatch, there))
 
 
 def read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
