@@ -6,7 +6,6 @@ The folder holds archives: atlas_frontier.zip, whose cells are the page, and, wh
 atlas_block.zip and atlas_interference.zip.  Of a mixer that none of them has the page says nothing.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from zoo.common.terminal import command
+from zoo.common.terminal import command, command_parser
 from zoo.config.about import about
 from zoo.config.paths import CONF
 from zoo.results.reading import left_out
@@ -25,9 +24,8 @@ from .figures.effective_state import ABOVE
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
 from .figures.rounded import FORMATS, MIDDLE, RECURRENT, rounded
-from .pareto import Pareto, pareto
+from .pareto import pareto
 from .records.cells import slices, slices_in_words
-from .records.readable import readable
 from .statistics import ranks, scored
 from .statistics.chance import at_chance
 from .statistics.paired import LEVEL
@@ -63,22 +61,21 @@ Each mixer has the heads that its settings say; how a state is cut into heads co
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.atlas", description="The page of the atlas, as Markdown."
-    )
+    parser = command_parser("analysis.atlas", __doc__)
     parser.add_argument("archives", type=Path, help="the folder of archives, docs/results")
     options = parser.parse_args(arguments)
     try:
-        table, *unread, _ = readable(options.archives / "atlas_frontier.zip")
-        print("\n".join(page(pareto(table), table, options.archives)))
+        study = Study(options.archives / "atlas_frontier.zip")
+        print("\n".join(page(study, options.archives)))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return left_out(*unread)
+    return left_out(study.unread)
 
 
-def page(shown: Pareto, table: pd.DataFrame, archives: Path) -> Iterator[str]:
+def page(study: Study, archives: Path) -> Iterator[str]:
     """The lines of the page."""
+    table, shown = study.table, pareto(study.table)
     order, points = slices(table, "test"), shown.points
     yield HEAD.format(
         count=points["mixer"].nunique(), points=len(points), cells=table["run_id"].nunique(),
@@ -90,7 +87,7 @@ def page(shown: Pareto, table: pd.DataFrame, archives: Path) -> Iterator[str]:
     for row in sorted(_at_sizes(points), key=lambda row: row["best"], reverse=True):
         yield markdown_row(row["fields"])
     yield from _block(archives)
-    rounded_to, used, overwritten = _bits(archives), _used(archives, table), _overwritten(archives)
+    rounded_to, used, overwritten = _bits(study), _used(study), _overwritten(archives)
     yield from _use_and_recall(points, used)
     known = {
         str(point): rounded_to.get(point, {}) | ({"used": f"{used[point]:,.0f}"} if point in used else {})
@@ -222,24 +219,24 @@ def _overwritten(archives: Path) -> dict[str, str]:
     return lines
 
 
-def _bits(archives: Path) -> dict[str, dict[str, str]]:
+def _bits(study: Study) -> dict[str, dict[str, str]]:
     """point -> format -> its accuracy with the state rounded so."""
     try:
-        rows = rounded(Study(archives / "atlas_frontier.zip")).set_index("point")
+        rows = rounded(study).set_index("point")
     except ValueError:  # nobody has asked
         return {}
     known = [name for name in FORMATS if name in rows]
     return {str(point): {name: f"{rows.at[point, name]:.2f}" for name in known} for point in rows.index}
 
 
-def _used(archives: Path, table: pd.DataFrame) -> dict[str, float]:
+def _used(study: Study) -> dict[str, float]:
     """point -> how many scalars of its state are used, all layers, mean over the cells that were asked."""
     try:
-        given = Study(archives / "atlas_frontier.zip").evaluations("effective_state")
+        given = study.evaluations("effective_state")
     except ValueError:  # nobody has asked
         return {}
     cells = given.groupby("run_id", as_index=False).agg(used=(ABOVE, "sum"))
-    joined = cells.merge(table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
+    joined = cells.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
     return {
         str(point): float(np.mean(group["used"].to_numpy(float))) for point, group in joined.groupby("point")
     }

@@ -14,7 +14,6 @@ Exit code: 0; with --strict 1 when a row is off or missing; 1 when nothing can b
 cannot be.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ import pandas as pd
 from rich.table import Table
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import command, console, slim
+from zoo.common.terminal import command, command_parser, console, slim
 from zoo.results.reading import left_out
 
 from .records import cells, written
@@ -88,7 +87,7 @@ def render(checked: pd.DataFrame) -> Table:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m analysis.expected", description="Expected against got.")
+    parser = command_parser("analysis.expected", __doc__)
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
     parser.add_argument("expected", type=Path, help="the CSV with what is expected")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")

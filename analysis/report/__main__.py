@@ -1,12 +1,18 @@
-"""python -m analysis.report RESULTS ... [--out FILE]: one HTML file with everything to explore."""
+"""Write one HTML file with the frontier and all that is behind it; it needs no network.
 
-import argparse
+    python -m analysis.report RESULTS ... [--out FILE]
+    python -m analysis.report RESULTS ... --live
+
+With --live it is served while a sweep still runs, and no file is written.
+"""
+
 import sys
+from argparse import ArgumentParser
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import shorten
 
-from zoo.common.terminal import command, counted
+from zoo.common.terminal import command, command_parser, counted
 from zoo.results.atomic import DiskFull, replacing
 
 from .live import serve
@@ -43,11 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.report",
-        description="One HTML file with the frontier and all that is behind it; needs no network.",
-    )
+def _parser() -> ArgumentParser:
+    parser = command_parser("analysis.report", __doc__)
     parser.add_argument(
         "results",
         type=Path,
