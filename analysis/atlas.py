@@ -142,9 +142,8 @@ def _card(
     alone = {name: by_slice[name].set_index("point")["accuracy"] for name in order}
     for row in points.to_dict("records"):
         scores = [f"{alone[name][row['point']]:.2f}" for name in order]
-        settings = ", ".join(
-            filter(None, [str(row["series"]).removeprefix(str(label)).strip(", "), row["knobs"]])
-        )
+        words = [str(row["series"]).removeprefix(str(label)).strip(", "), row["knobs"]]
+        settings = ", ".join(filter(None, words))
         yield markdown_row(
             [settings or "-", f"{row['state_resident']:,.0f}", *scores, _in_words(row).partition(" ")[0]]
             + [known[row["point"]].get(name, "") for name in more]

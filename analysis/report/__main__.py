@@ -68,9 +68,7 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="write no file: serve the page to this machine's browsers, as results come in, until Ctrl-C",
     )
-    parser.add_argument(
-        "--port", type=int, default=0, metavar="N", help="of --live (default: any that is free)"
-    )
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="of --live (default: any free one)")
     return parser
 
 

@@ -16,9 +16,8 @@ MOST_LINES = 20  # of them, a line each
 
 def left_out(wrong: Sequence[str], notes: Sequence[str] = ()) -> int:
     """Say on stderr what was not read, and what was read under another name; the exit code."""
-    lines = [f"left out: {line}" for line in wrong[:MOST_LINES]] + [
-        f"note: {line}" for line in notes[:MOST_LINES]
-    ]
+    lines = [f"left out: {line}" for line in wrong[:MOST_LINES]]
+    lines += [f"note: {line}" for line in notes[:MOST_LINES]]
     if len(wrong) > MOST_LINES:
         lines.append(f"left out: {len(wrong) - MOST_LINES} more; python -m zoo.status --all names them")
     if lines:
