@@ -16,17 +16,7 @@ from . import draw
 from .draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
 from .labels import knob_names
 from .page import Handles
-from .style import (
-    INK,
-    PALE,
-    by_family,
-    crowded,
-    family_colours,
-    family_markers,
-    looks,
-    mixed,
-    one_family,
-)
+from .style import INK, PALE, by_family, crowded, family_colours, family_markers, looks, mixed, one_family
 from .ticks import in_bytes
 
 HOW_TO_READ = "how to read it"

@@ -35,7 +35,7 @@ def figure(study: Study, style: Style) -> Picture:
     shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
     left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""
     sentences = [
-        f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}",
+        f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}"
     ]
     drawn = _draw(shown, study.table, sentences[0], style)
     return Picture(drawn, rows.drop(columns="column"), sentences, {})

@@ -81,10 +81,7 @@ def _curves(sources: Sources) -> dict[str, dict[str, Curve]]:
             sources.problem(run_id, f"its curve is not drawn: {error}")
     frame = pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
     losses = training_losses(frame) if "train" in set(frame["split"]) else pd.DataFrame()
-    return {
-        "accuracy": _by_cell(learning_curves(frame), "accuracy"),
-        "loss": _by_cell(losses, "loss"),
-    }
+    return {"accuracy": _by_cell(learning_curves(frame), "accuracy"), "loss": _by_cell(losses, "loss")}
 
 
 def _drawn(text: str) -> Iterator[tuple[int, str, str, str, float]]:

@@ -1,7 +1,8 @@
 """Simulate what a sum of outer products recalls that nothing has trained: S = sum_i k_i v_i^T.
 
 The K keys of a task lie as far apart as K directions of C channels can (a unit-norm tight frame, which meets
-Welch's bound, doi 10.1109/TIT.1974.1055219); the codes of its m values are random directions of V channels.
+Welch's bound, doi 10.1109/TIT.1974.1055219), or have no sign: some channels of each are equal, the others
+0.  The codes of its m values are random directions of V channels.
 """
 
 import numpy as np
@@ -17,11 +18,15 @@ def recalled(
     values: int,
     key_dim: int,
     value_dim: int,
+    ones: int = 0,
     rows: int = 100,
     rng: np.random.Generator,
 ) -> float:
-    """Return the mean over loads (pairs a row) of the share of reads whose nearest code is the answer's."""
-    frame = tight_frame(keys, key_dim, rng)
+    """Return the mean over loads (pairs a row) of the share of reads whose nearest code is the answer's.
+
+    ones: how many channels of a key are not 0, for keys without a sign.
+    """
+    frame = sparse_code(keys, key_dim, ones, rng) if ones else tight_frame(keys, key_dim, rng)
     return float(np.mean([_row(load, frame, values, value_dim, rng) for load in loads for _ in range(rows)]))
 
 
@@ -33,6 +38,12 @@ def tight_frame(count: int, width: int, rng: np.random.Generator) -> Floats:
         frame = left @ right
         frame /= np.linalg.norm(frame, axis=1, keepdims=True)
     return frame
+
+
+def sparse_code(count: int, width: int, ones: int, rng: np.random.Generator) -> Floats:
+    """Return unit vectors (count, width), each of `ones` equal channels, drawn at random."""
+    code = rng.random((count, width)).argsort(axis=1) < ones
+    return code / np.sqrt(ones)
 
 
 def _row(pairs: int, frame: Floats, values: int, value_dim: int, rng: np.random.Generator) -> float:

@@ -87,12 +87,7 @@ def test_groups_are_read_by_their_name(home: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "axis"),
-    [
-        ("frontier", ""),
-        ("heat_map", "seq_len above num_tokens"),
-        ("loads", "Num tokens"),
-    ],
+    ("name", "axis"), [("frontier", ""), ("heat_map", "seq_len above num_tokens"), ("loads", "Num tokens")]
 )
 def test_pictures_show_the_axis_and_the_chance_of_the_task(home: Path, name: str, axis: str):
     picture = draw(name, Study(home), SCREEN)

@@ -25,6 +25,12 @@ def test_a_memory_with_a_channel_a_key_is_a_table_and_more_keys_take_from_it() -
     assert table == 1 > few > many + 0.1 > 0.3
 
 
+def test_keys_without_a_sign_recall_as_much_only_where_they_are_sparse() -> None:
+    shape = {"keys": 1023, "values": 80, "key_dim": 74, "value_dim": 64, "rows": 20}
+    sparse, dense = (recalled([16, 64], **shape, ones=ones, rng=np.random.default_rng(0)) for ones in (4, 37))
+    assert sparse > 0.99 > dense + 0.3
+
+
 def test_each_memory_is_simulated_with_its_own_shape_and_its_tasks_tokens(tmp_path: Path) -> None:
     shapes = {(64, 6): 79, (20, None): 79, (6, 64): 79, (48, 6): 1023}
     records = [

@@ -21,10 +21,7 @@ from zoo.kernels.common.agreement import (
     widened,
 )
 
-ON_A_GPU = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+ON_A_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 __all__ = ["outputs_of", "results", "upstreams_of", "widened"]
 
 

@@ -6,12 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.kernels.agreement import (
-    as_near_as_torch,
-    gradients_inside_vmap,
-    members_as_alone,
-    near_in_norm,
-)
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone, near_in_norm
 from tests.kernels.spans import Call, inputs, mixer_runs
 from tests.kernels.triton_cases import EPS, KERNELS, Dims, Kernel, Size, of_each, refuse
 from zoo.kernels.choice import kernels

@@ -52,8 +52,6 @@ def test_state_counts():
     assert small(window=6).state_size(100).resident == ssm + 2 * 8 * (3 * 6 - 2)
     assert small(window=6).state_size(100).touched == ssm + 2 * 8 * (2 * 6 - 1)
     assert small(window=6, num_eidetic=5).state_size(100) == StateSize(
-        None,
-        ssm + 16 * (16 + 5) + 5 + 5 + 4 * 8,
-        ssm + 16 * (11 + 5) + 5 + 5 + 4 * 8,
+        None, ssm + 16 * (16 + 5) + 5 + 5 + 4 * 8, ssm + 16 * (11 + 5) + 5 + 5 + 4 * 8
     )
     assert small(window=6, num_kv_heads=1).state_size(100).resident == ssm + 2 * 4 * 16

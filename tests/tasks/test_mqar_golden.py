@@ -30,10 +30,7 @@ FEW = {
     ("test", 0): ("96952686c9de825e", "914bb82fc07f63f6"),
     ("test", 1): ("c227a9d569fff32d", "c1afdcd03a3cd0ed"),
 }
-OF_FEW = {
-    "train": [(64, 4, 30), (128, 8, 20)],
-    "test": [(64, 4, 10), (256, 16, 10)],
-}
+OF_FEW = {"train": [(64, 4, 30), (128, 8, 20)], "test": [(64, 4, 10), (256, 16, 10)]}
 PUBLISHED_ROWS = {  # of mqar_based_exact; checked once for all twelve segments
     ("test", 0): ("d37555d8a3e49419", "36e8ea5776aeebcc"),
     ("test", 3): ("207118b51ce2e54c", "9bb637f63582acd2"),

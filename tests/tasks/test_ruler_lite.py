@@ -25,9 +25,7 @@ def ruler(entries: list[dict[str, Any]], subtasks: list[str]) -> RulerLite:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_rows_from_the_shortest_on_have_their_length_and_one_answer(
-    name: str,
-) -> None:
+def test_rows_from_the_shortest_on_have_their_length_and_one_answer(name: str) -> None:
     shortest = QUESTIONS[name].around + QUESTIONS[name].least
     lengths = [shortest, shortest + 1, 157, 640]
     held = task(lengths, [name])

@@ -94,12 +94,7 @@ def trained(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
 
 
 def _measured(
-    case: Case,
-    inputs: Sequence[Any],
-    backward: bool,
-    runs: Mapping[str, Run],
-    machine: Machine,
-    rounds: int,
+    case: Case, inputs: Sequence[Any], backward: bool, runs: Mapping[str, Run], machine: Machine, rounds: int
 ) -> list[Row]:
     times, usual = in_turn(runs, machine, rounds, captured=True), list(runs)[-1]
     floor = bound(case, inputs, backward, machine)

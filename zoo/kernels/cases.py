@@ -120,9 +120,7 @@ def provable(small: bool = False) -> list[Case]:
 
 
 def prove_all(
-    device: str = "cuda",
-    dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
-    small: bool = False,
+    device: str = "cuda", dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16), small: bool = False
 ) -> Iterator[Verdict]:
     """Call each op as a mixer calls it, under auto, and yield each verdict once it is there."""
     known = set(verdicts_here())

@@ -118,10 +118,7 @@ class SweepDisplay(_Live):
     def __enter__(self) -> Self:
         left = self.total - self.done
         cells = counted(self.total, "cell")
-        self.console.print(
-            f"{cells}: {self.done} done already, {left} to run, {self.how}",
-            style="bold",
-        )
+        self.console.print(f"{cells}: {self.done} done already, {left} to run, {self.how}", style="bold")
         if self.common:
             self._print(f"all with: {self.common}")
         if self.unusual:

@@ -34,14 +34,7 @@ class BigBird(AttentionHeads[State]):
     small_out = True
 
     def __init__(
-        self,
-        *,
-        window: int,
-        num_global: int,
-        num_random: int,
-        max_len: int,
-        seed: int,
-        **heads: Any,
+        self, *, window: int, num_global: int, num_random: int, max_len: int, seed: int, **heads: Any
     ) -> None:
         super().__init__(**heads)
         at_least("window", window, 1)

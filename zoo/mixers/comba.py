@@ -31,13 +31,7 @@ class Comba(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        expand_v: int,
-        kernel_size: int,
-        correction: float,
+        self, *, d_model: int, num_heads: int, expand_v: int, kernel_size: int, correction: float
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

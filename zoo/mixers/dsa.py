@@ -46,14 +46,7 @@ class DeepSeekSparseAttention(AttentionHeads[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        top_k: int,
-        index_heads: int,
-        index_dim: int,
-        aux_weight: float,
-        **heads: Any,
+        self, *, d_model: int, top_k: int, index_heads: int, index_dim: int, aux_weight: float, **heads: Any
     ) -> None:
         super().__init__(d_model=d_model, **heads)
         at_least("top_k", top_k, 2)  # attention to one token reads no key

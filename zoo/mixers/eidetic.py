@@ -42,11 +42,7 @@ class EideticMemory(nn.Module):
         nn.init.constant_(self.predict.weight, 1 / predictor_size)
 
     def forward(
-        self,
-        x: Seq,
-        near: Float[Tensor, "B 2 G S C"],
-        mask: Bool[Tensor, "T S+R"],
-        before: Eidetic,
+        self, x: Seq, near: Float[Tensor, "B 2 G S C"], mask: Bool[Tensor, "T S+R"], before: Eidetic
     ) -> tuple[Float[Tensor, "B 2 G M C"], Float[Tensor, "B 1 T M+R"], Eidetic]:
         """Return what is kept and near, biases of their and R other keys' logits, and the next memory.
 

@@ -35,13 +35,7 @@ class GatedLinearAttention(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        feature_dim: int | None,
-        gate_rank: int,
-        temperature: float,
+        self, *, d_model: int, num_heads: int, feature_dim: int | None, gate_rank: int, temperature: float
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

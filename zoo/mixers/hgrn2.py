@@ -37,13 +37,7 @@ class HGRN2(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        feature_dim: int | None,
-        layer: int,
-        n_layers: int,
+        self, *, d_model: int, num_heads: int, feature_dim: int | None, layer: int, n_layers: int
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

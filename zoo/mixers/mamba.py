@@ -46,14 +46,7 @@ class Mamba(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        d_state: int,
-        expand: int,
-        kernel_size: int,
-        dt_rank: int | None,
-        n_layers: int,
+        self, *, d_model: int, d_state: int, expand: int, kernel_size: int, dt_rank: int | None, n_layers: int
     ) -> None:
         super().__init__()
         for name, value in (("d_state", d_state), ("expand", expand), ("n_layers", n_layers)):

@@ -36,14 +36,7 @@ class MixtureOfMemories(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_memories: int,
-        top_k: int,
-        expand_v: int,
-        kernel_size: int,
+        self, *, d_model: int, num_heads: int, num_memories: int, top_k: int, expand_v: int, kernel_size: int
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

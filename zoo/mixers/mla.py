@@ -37,14 +37,7 @@ class MLA(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        kv_rank: int,
-        rope_dim: int,
-        rope_base: float,
-        eps: float,
+        self, *, d_model: int, num_heads: int, kv_rank: int, rope_dim: int, rope_base: float, eps: float
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

@@ -44,14 +44,7 @@ class MLSTM(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        expand: int,
-        kernel_size: int,
-        block_size: int,
-        n_layers: int,
+        self, *, d_model: int, num_heads: int, expand: int, kernel_size: int, block_size: int, n_layers: int
     ) -> None:
         super().__init__()
         for name, value in (("expand", expand), ("n_layers", n_layers)):

@@ -35,13 +35,7 @@ class PathAttention(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        kernel_size: int,
-        bias: bool,
+        self, *, d_model: int, num_heads: int, num_kv_heads: int | None, kernel_size: int, bias: bool
     ) -> None:
         super().__init__()
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, bias=bias)

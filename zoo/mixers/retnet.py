@@ -36,13 +36,7 @@ class RetNet(Mixer[State]):
     """
 
     def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        feature_dim: int | None,
-        expand: int,
-        rope_base: float,
+        self, *, d_model: int, num_heads: int, feature_dim: int | None, expand: int, rope_base: float
     ) -> None:
         super().__init__()
         at_least("expand", expand, 1)

@@ -69,9 +69,7 @@ def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) 
         report([mine, tmp_path / "all" / "broken.zip"])
 
 
-def test_runs_of_one_cell_are_drawn_by_folder_and_older_records_join_the_series(
-    tmp_path: Path,
-) -> None:
+def test_runs_of_one_cell_are_drawn_by_folder_and_older_records_join_the_series(tmp_path: Path) -> None:
     """A reproduction beside an archive, below the folder given; one cell was run twice in one folder."""
     home = fake.write(tmp_path / "mine", seeds=2)
     hyenas = sorted(home.glob("hyena-*"))

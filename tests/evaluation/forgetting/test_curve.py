@@ -121,11 +121,7 @@ def test_each_source_of_irrelevant_text_has_rows(ids: Tensor) -> None:
     zeros = torch.zeros(50, dtype=torch.long)
     table = curve(copier, ids, [8], repeats=4, irrelevant={"corpus": ids, "zeros": zeros}, rows_at_once=3)
     sizes = table.groupby(["kind", "prefix"]).size().to_dict()
-    assert sizes == {
-        ("copy", ""): 4,
-        ("lm", "corpus"): 4,
-        ("lm", "zeros"): 4,
-    }
+    assert sizes == {("copy", ""): 4, ("lm", "corpus"): 4, ("lm", "zeros"): 4}
 
 
 def test_grids_of_lengths() -> None:

@@ -5,9 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def decays(
-    log_decay: Float[Tensor, "*any C"],
-) -> tuple[Float[Tensor, "*any C C"], Float[Tensor, "*any C 1"]]:
+def decays(log_decay: Float[Tensor, "*any C"]) -> tuple[Float[Tensor, "*any C C"], Float[Tensor, "*any C 1"]]:
     """Return exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i.
 
     Each sum is added up by itself: a difference of two long sums would lose what stands between them.

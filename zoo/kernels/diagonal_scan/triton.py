@@ -60,10 +60,7 @@ class _Scan(Folding):
     def forward(decay: Tensor, x: Tensor, first: Tensor) -> Tensor:  # pyright: ignore
         """Launch the forward kernel."""
         decay, x, first, h = rows_last(decay), rows_last(x), first.contiguous(), x.new_empty(x.shape)
-        _forward[_grid(x)](
-            *(*strided(decay, x, dims=2), first, h, *x.shape[1:]),
-            **_sizes(x),
-        )
+        _forward[_grid(x)](*(*strided(decay, x, dims=2), first, h, *x.shape[1:]), **_sizes(x))
         return h
 
     @staticmethod
@@ -84,8 +81,7 @@ class _Backward(Gradients):
         decay, first, h, dh = rows_last(decay), first.contiguous(), h.contiguous(), rows_last(dh)
         ddecay, dx, dfirst = decay.new_empty(decay.shape), h.new_empty(h.shape), first.new_empty(first.shape)
         _backward[_grid(h)](
-            *(*strided(decay, dh, dims=2), first, h, ddecay, dx, dfirst, *h.shape[1:]),
-            **_sizes(h),
+            *(*strided(decay, dh, dims=2), first, h, ddecay, dx, dfirst, *h.shape[1:]), **_sizes(h)
         )
         return ddecay, dx, dfirst
 

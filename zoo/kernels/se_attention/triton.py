@@ -62,13 +62,7 @@ def _tables(chunks: Chunks, length: int) -> tuple[Int[Tensor, "T"], Int[Tensor, 
 
 
 def unfit(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    blocks: Tensor | None,
-    bias: Tensor | None,
-    chunks: Chunks,
-    *_: Any,
+    q: Tensor, k: Tensor, v: Tensor, blocks: Tensor | None, bias: Tensor | None, chunks: Chunks, *_: Any
 ) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
     if chunks.size is None and bias is not None and bias.shape[2] != q.shape[2]:

@@ -21,9 +21,7 @@ def selective_scan_mamba_ssm(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Scan, with the last state in float32 and without a gradient to it."""
-    from mamba_ssm.ops.selective_scan_interface import (  # pyright: ignore[reportMissingImports]
-        selective_scan_fn,
-    )
+    from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # pyright: ignore[reportMissingImports]
 
     dtype = x.dtype if x.dtype == dt.dtype == B.dtype == C.dtype else torch.float32
     by_channel = [t.to(dtype).transpose(1, 2).contiguous() for t in (x, dt, B, C)]

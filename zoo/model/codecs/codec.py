@@ -114,12 +114,7 @@ class Codec:
         return (rotated(coded, self._key_axis(x)) if self.form.rotate else coded).to(x.dtype)
 
     def predicted(
-        self,
-        x: Rows,
-        before: Rows,
-        exact: Rows,
-        exact_before: Rows,
-        generator: torch.Generator | None,
+        self, x: Rows, before: Rows, exact: Rows, exact_before: Rows, generator: torch.Generator | None
     ) -> Rows:
         """Return what a form that predicts makes of rows that were `before`; exact: the same rows of a state
         that nothing was done to."""
