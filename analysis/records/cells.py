@@ -40,13 +40,14 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     load: what sets this cell's task apart from others in the table, in words; "" where there is one load.
     series: the legend entry: the mixer's label, and those of its settings that are words and vary here; the
     precision of training where it varies counts as one.
-    knobs: the settings that are numbers and vary here within a load, "feature_dim=16".
+    knobs: the settings that are numbers and vary here within a load, "feature_dim=16"; of points that only
+    the length of their training tells apart, its steps as well.
     Raises ValueError where two points would look the same in every picture.
     """
     table = table.assign(load=load_names(table))
     cells = table.drop_duplicates("run_id")
     names = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
-    table = table.merge(names, on="run_id", how="left", validate="many_to_one")
+    table = _with_steps(table.merge(names, on="run_id", how="left", validate="many_to_one"))
     _check_lookalikes(table)
     return table
 
@@ -160,12 +161,26 @@ def _load_columns(table: pd.DataFrame) -> list[str]:
     return [*SAME_IN_ONE_PICTURE, *(column for column in settings if column not in apart)]
 
 
-def _check_lookalikes(table: pd.DataFrame) -> None:
-    """Refuse points that look the same: they differ in what no axis, colour or label shows."""
+def _with_steps(table: pd.DataFrame) -> pd.DataFrame:
+    """Name the steps of points that would look the same, where every cell of a point took as many."""
+    done = table.loc[(table["status"] == "ok") & table["point"].isin(_lookalikes(table)["point"])]
+    steps = done.groupby("point")["steps"].agg(["min", "max"])
+    if (steps["min"] < steps["max"]).any():
+        return table
+    words = steps["max"].map(" steps={}".format).to_dict()
+    return table.assign(knobs=(table["knobs"] + [words.get(name, "") for name in table["point"]]).str.strip())
+
+
+def _lookalikes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the points that differ in nothing that an axis, colour or label shows."""
     points = table.drop_duplicates("point")
     looks = ["load", "series", "knobs", "d_model"]
-    alike = points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
-    if len(alike):
+    return points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
+
+
+def _check_lookalikes(table: pd.DataFrame) -> None:
+    """Refuse points that look the same."""
+    if len(alike := _lookalikes(table)):
         first, second = alike["run_id"].iloc[:2]
         raise ValueError(
             f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "

@@ -90,6 +90,12 @@ def test_points_that_would_look_the_same_are_refused() -> None:
     table.loc[(table["mixer"] == "hyena") & (table["lr"] == 1e-3), "point"] = "hyena-with-more-steps"
     with pytest.raises(ValueError, match=r"hyena-\d+ and hyena-\d+ would look the same"):
         cells.identify(table)
+    table.loc[table["point"] == "hyena-with-more-steps", "steps"] *= 4
+    named = cells.identify(table).query("mixer == 'hyena' and status == 'ok'")
+    assert set(zip(named["knobs"], named["steps"], strict=True)) == {("steps=600", 600), ("steps=2400", 2400)}
+    table.loc[table["run_id"] == named["run_id"].iloc[0], "steps"] = 599  # ended early
+    with pytest.raises(ValueError, match="would look the same"):
+        cells.identify(table)
 
 
 def test_a_finished_cell_without_a_slice_is_refused() -> None:
