@@ -57,7 +57,8 @@ PICTURES = {
     "mini_load_distance": ("load_distance",),
     **dict.fromkeys(("atlas_heads", "atlas_lightning"), ("heat_map",)),  # all points have one state
     "atlas_keys": ("outer_product", "heat_map"),
-    **dict.fromkeys(("atlas_many_keys", "atlas_many_keys_longer"), ("frontier", "heat_map")),
+    "atlas_many_keys": ("frontier", "heat_map"),
+    "atlas_many_keys_longer": ("heat_map",),  # of one size
     "atlas_interference": ("interference", "heat_map"),
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
     "mini_state_bits_long": ("frontier", "state_bits"),

@@ -40,8 +40,8 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     load: what sets this cell's task apart from others in the table, in words; "" where there is one load.
     series: the legend entry: the mixer's label, and those of its settings that are words and vary here; the
     precision of training where it varies counts as one.
-    knobs: the settings that are numbers and vary here within a load, "feature_dim=16"; of points that only
-    the length of their training tells apart, its steps as well.
+    knobs: the settings that are numbers and vary here within a load, "feature_dim=16"; and the steps of
+    training, where only they tell some points apart.
     Raises ValueError where two points would look the same in every picture.
     """
     table = table.assign(load=load_names(table))
@@ -162,10 +162,10 @@ def _load_columns(table: pd.DataFrame) -> list[str]:
 
 
 def _with_steps(table: pd.DataFrame) -> pd.DataFrame:
-    """Name the steps of points that would look the same, where every cell of a point took as many."""
-    done = table.loc[(table["status"] == "ok") & table["point"].isin(_lookalikes(table)["point"])]
-    steps = done.groupby("point")["steps"].agg(["min", "max"])
-    if (steps["min"] < steps["max"]).any():
+    """Name every point's steps where points would look the same and each one's cells took as many."""
+    alike = set(_lookalikes(table)["point"])
+    steps = table.loc[table["status"] == "ok"].groupby("point")["steps"].agg(["min", "max"])
+    if not alike or (steps["min"] < steps["max"]).any():
         return table
     words = steps["max"].map(" steps={}".format).to_dict()
     return table.assign(knobs=(table["knobs"] + [words.get(name, "") for name in table["point"]]).str.strip())
