@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return left_out(study.unread)
+    return left_out(study.all.wrong, study.all.notes)
 
 
 def page(study: Study, archives: Path) -> Iterator[str]:

@@ -99,6 +99,11 @@ class Study:
     def name(self) -> str:
         return self.home.stem if self.home.suffix == ".zip" else self.home.resolve().name
 
+    @cached_property
+    def all(self) -> readable.Readable:
+        """Return every record of home that can be read, and a line on each of the others."""
+        return readable.readable(self.home)
+
     @property
     def table(self) -> pd.DataFrame:
         """Return what `zoo.results.load` makes of the records that can be read, each cell once."""
@@ -118,7 +123,7 @@ class Study:
     @cached_property
     def groups(self) -> pd.DataFrame:
         """Return what `zoo.results.load_groups` makes of the records that can be read."""
-        return groups(readable.readable(self.home).records)
+        return groups(self.all.records)
 
     def evaluations(self, name: str) -> pd.DataFrame:
         """Return the answers of cells to an evaluation after their training."""
@@ -131,17 +136,15 @@ class Study:
     @cached_property
     def layers(self) -> dict[str, str]:
         """run_id -> the classes of its layers, in words."""
-        readable_records = readable.readable(self.home).records
-        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in readable_records}
+        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in self.all.records}
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
-        readable_records = readable.readable(self.home)
-        part = readable_records.table
+        part = self.all.table
         if not self.where and "start" in part:
             part = part.loc[part["start"].notna()]
         table, twice = readable.once(readable.filtered(part, self.where or PART.get(self.name, "")))
-        return table, readable_records.wrong + readable_records.notes + twice
+        return table, self.all.wrong + self.all.notes + twice
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,8 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     table = table.assign(load=load_names(table))
     cells = table.drop_duplicates("run_id")
     names = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
-    table = _with_steps(table.merge(names, on="run_id", how="left", validate="many_to_one"))
-    _check_lookalikes(table)
-    return table
+    table = table.merge(names, on="run_id", how="left", validate="many_to_one")
+    return table if _lookalikes(table).empty else _told_apart(table)
 
 
 def loads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -161,14 +160,20 @@ def _load_columns(table: pd.DataFrame) -> list[str]:
     return [*SAME_IN_ONE_PICTURE, *(column for column in settings if column not in apart)]
 
 
-def _with_steps(table: pd.DataFrame) -> pd.DataFrame:
-    """Name every point's steps where points would look the same and each one's cells took as many."""
-    alike = set(_lookalikes(table)["point"])
+def _told_apart(table: pd.DataFrame) -> pd.DataFrame:
+    """Name the steps of every point, if each one's cells took as many.  ValueError: it does not help."""
     steps = table.loc[table["status"] == "ok"].groupby("point")["steps"].agg(["min", "max"])
-    if not alike or (steps["min"] < steps["max"]).any():
-        return table
-    words = steps["max"].map(" steps={}".format).to_dict()
-    return table.assign(knobs=(table["knobs"] + [words.get(name, "") for name in table["point"]]).str.strip())
+    if (steps["min"] == steps["max"]).all():
+        words = steps["max"].map(" steps={}".format).to_dict()
+        named_so = table["knobs"] + [words.get(name, "") for name in table["point"]]
+        table = table.assign(knobs=named_so.str.strip())
+    if len(alike := _lookalikes(table)):
+        first, second = alike["run_id"].iloc[:2]
+        raise ValueError(
+            f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "
+            "optim, task, ...: compare their config.yaml): keep one kind with --where or a folder of its own."
+        )
+    return table
 
 
 def _lookalikes(table: pd.DataFrame) -> pd.DataFrame:
@@ -176,16 +181,6 @@ def _lookalikes(table: pd.DataFrame) -> pd.DataFrame:
     points = table.drop_duplicates("point")
     looks = ["load", "series", "knobs", "d_model"]
     return points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
-
-
-def _check_lookalikes(table: pd.DataFrame) -> None:
-    """Refuse points that look the same."""
-    if len(alike := _lookalikes(table)):
-        first, second = alike["run_id"].iloc[:2]
-        raise ValueError(
-            f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "
-            "optim, task, ...: compare their config.yaml): keep one kind with --where or a folder of its own."
-        )
 
 
 def _name(cells: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import shorten
 
+from zoo.common.foreign import visible
 from zoo.common.terminal import command, command_parser, counted
 from zoo.results.atomic import DiskFull, replacing
 
@@ -44,8 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)
     if (more := len(sources.problems) - MOST) > 0:
         print(f"left out: {more} more, which the page lists", file=sys.stderr)
-    what = f"{counted(len(sources.records), 'record')} of {', '.join(sources.names)}"
-    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {shorten(what, 200, placeholder=' ...')})")
+    homes = shorten(visible(", ".join(sources.names)), 200, placeholder=" ...")
+    records = f"{counted(len(sources.records), 'record')} of {homes}"
+    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {records})")
     return 0
 
 

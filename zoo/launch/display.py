@@ -70,7 +70,7 @@ class Bars(Progress):
         return _Narrower(super().get_renderable())
 
 
-def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
+def _bars(screen: Console, shown: bool = True, alone: bool = False) -> Progress:
     """Lines of: what (cut where there is no room), a bar where there is, steps, how it does, time left.
 
     alone: a single line, which goes when it is through.
@@ -81,7 +81,7 @@ def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
     return Bars(
         *(what, *[BarColumn(bar_width=16)] * room, Steps(), note, *[TimeElapsedColumn()] * room, TimeLeft()),
         console=screen,
-        disable=not (seen and is_live(screen)),
+        disable=not (shown and is_live(screen)),
         transient=alone,
         expand=not alone,
         refresh_per_second=2,
@@ -113,7 +113,7 @@ class SweepDisplay(_Live):
         self.unusual = sorted({cell.trainer.precision for cell in todo} - {"32-true"})
         self.remaining = Remaining(total - done)
         self.lines: dict[str, TaskID] = {}
-        self.bars = _bars(self.console, seen=total > done)
+        self.bars = _bars(self.console, shown=total > done)
 
     def __enter__(self) -> Self:
         left = self.total - self.done
@@ -233,7 +233,7 @@ class CellDisplay(_Live):
     def __init__(self, cell: Cell, was_done: bool = False) -> None:
         self.cell, self.was_done = cell, was_done
         self.console = console()
-        self.bars = _bars(self.console, seen=not was_done, alone=True)
+        self.bars = _bars(self.console, shown=not was_done, alone=True)
 
     def __enter__(self) -> Self:
         from zoo.launch.describe import describe  # torch: seconds, which zoo.status should not cost
