@@ -37,26 +37,37 @@ SIZES = (500, 1600, 5000)  # scalars, about
 NEAR = 1.3  # a point counts to a size that is at most so many times its own, or its own of it
 HEAD = """# The atlas: what each memory can do
 
-`python -m analysis.atlas docs/results` makes this page from the archives in [results](results). {count} of
-the zoo's mixers, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
-convolution of three taps, trained on 2 to 16 pairs and asked for up to 64; `sweeps/atlas_frontier.yaml` says
-how, and what was expected. This is one need, recall of unrelated pairs, with 79 keys, for which a wide
-memory is [a table](findings.md#a-table-of-few-keys-atlas_keys); of 1,023 keys the order is [much the
-same](findings.md#the-atlas-with-1023-keys-atlas_many_keys). Which serves which need is told [in
-short](findings.md#in-short).
+This page compares {count} mixers of the zoo at equal state size. All are trained alike on one task: recall of
+unrelated key-value pairs (MQAR) at toy scale, on rows of 2 to 16 pairs, tested on up to 64. Every mixer
+follows the same short convolution of three taps. There are {points} points and {cells} cells;
+`sweeps/atlas_frontier.yaml` gives the settings and what was expected.
 
-![Every mixer in a line](figures/atlas_frontier/mixers.png)
+**Which memory for which need?** [Findings, in short](findings.md#in-short) answers by need. The order on this
+page is for one need, and for a task with 79 keys. A memory with many key dimensions can keep 79 keys as
+[a table](findings.md#a-table-of-few-keys-atlas_keys). With 1,023 keys the order is
+[much the same](findings.md#the-atlas-with-1023-keys-atlas_many_keys).
 
-[The same against the state](figures/atlas_frontier/frontier.png), with the frontier and what no model can do.
+![Accuracy of every mixer, one line each](figures/atlas_frontier/mixers.png)
 
-Accuracy: {slices}, over {seeds} seeds at the better of two learning rates. Where seeds differ by more than
-0.3 each is given and no mean. A dash: no better than a guess among the row's values; such a point is outside
-the frontier. A star: no smaller one is better. In brackets the scalars that the model keeps of 256 tokens.
-Of each mixer further down, used: how many scalars of the state matter
-([effective_state](evaluation.md#ask-it-something-new)); 8, 4, 3 bits: the accuracy with the state rounded
-after every token ([findings](findings.md#the-same-states-in-few-bits)).
-Each mixer has the heads that its settings say; how a state is cut into heads counts as well
+[The same points against state size](figures/atlas_frontier/frontier.png), with the frontier and the upper
+bound for any model.
+
+How to read the tables:
+
+- **Accuracy** is the {slices}, over {seeds} seeds, at the better of two learning rates. Where seeds differ by
+  more than 0.3, each seed is given and no mean.
+- **The number in brackets** is the state size: the scalars that the model keeps of 256 tokens.
+- **A dash** means no better than a guess among the row's values; such a point is not on the frontier.
+- **A star** means that no smaller state is better.
+- **Used** (in the tables by mixer) is how many scalars of the state matter
+  ([effective_state](evaluation.md#ask-it-something-new)).
+- **8, 4 and 3 bits** are the accuracy with the state rounded after every token
+  ([findings](findings.md#the-same-states-in-few-bits)).
+
+The number of heads of each mixer is in its settings. How a state is cut into heads matters as well
 ([findings](findings.md#one-state-cut-into-more-heads-atlas_heads)).
+
+`python -m analysis.atlas docs/results` makes this page from the archives in [results](results).
 """
 
 
@@ -181,9 +192,10 @@ def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:
     pairs = ranks.pairs(rivals).to_dict("records")
     apart = [f"{pair['a']} and {pair['b']}" for pair in pairs if pair["p_holm"] <= LEVEL]
     yield f"""Friedman's chi squared is {chi:.1f},
-p {p:.2g}. Of {len(pairs)} pairs Wilcoxon's signed ranks tell apart, by Holm: {", ".join(apart) or "none"}.
+p {p:.2g}. Of {len(pairs)} pairs, these differ by Wilcoxon's signed-rank test with Holm's correction:
+{", ".join(apart) or "none"}.
 
-How alike two tasks rank all mixers, by Spearman, with 95 % of what redrawn mixers give:
+Spearman's rank correlation between two tasks over all mixers, with a 95 % bootstrap interval over mixers:
 """
     yield from _table(["", *scores.columns[1:]])
     for task, rows in ranks.between_tasks(scores).groupby("a", sort=False):
@@ -200,18 +212,19 @@ def _table(head: Sequence[str]) -> Iterator[str]:
 
 
 def _overwritten(archives: Path) -> dict[str, str]:
-    """mixer -> what a key brings back that was written most often, in a line."""
+    """mixer -> a line on what it answers for the keys that were overwritten most often."""
     home = archives / "atlas_interference.zip"
     if not home.exists():
         return {}
     _, rows = shares_of(Study(home))
     most = rows.loc[rows["overwrites"] == rows["overwrites"].max()]
-    lines: dict[str, str] = {}
+    times, lines = most["overwrites"].iloc[0], dict[str, str]()
     for series, group in most.groupby("series"):
         share = group.set_index("what")["accuracy"]
         line = (
-            f"- A key written {most['overwrites'].iloc[0]} times more ({series}): its last value is "
-            f"{share[LATEST]:.2f} of answers, its first {share[OLDEST]:.2f}, another's {share[ANOTHER]:.2f}."
+            f"- {series}, asked for a key that was overwritten {times} times, answers with its "
+            f"last value in {share[LATEST]:.2f} of cases, its first in {share[OLDEST]:.2f}, and a value of "
+            f"another key in {share[ANOTHER]:.2f}."
         )
         mixer = group["mixer"].iloc[0]
         lines[mixer] = "\n".join(filter(None, [lines.get(mixer), line]))
@@ -251,9 +264,9 @@ def _use_and_recall(points: pd.DataFrame, used: Mapping[str, float]) -> Iterator
     x, y = ([np.array([value]) for value in column] for column in (of, rows["accuracy"]))
     rho, low, high = ranks.rank_correlation(x, y)
     yield f"""
-{len(rows)} recurrent mixers of about 1,600 scalars were asked how much of their state they use
-([effective_state](evaluation.md#ask-it-something-new)): {min(of):,.0f} to {max(of):,.0f} scalars.
-Spearman's correlation with accuracy: {rho:.2f} ({low:.2f} to {high:.2f}, mixers drawn again).
+**Use and recall.** {len(rows)} recurrent mixers of about 1,600 scalars use {min(of):,.0f} to {max(of):,.0f}
+scalars of their state ([effective_state](evaluation.md#ask-it-something-new)). Spearman's correlation with
+accuracy is {rho:.2f} (95 % bootstrap over mixers: {low:.2f} to {high:.2f}).
 """
 
 

@@ -7,7 +7,7 @@
     python -m analysis.pareto results/demo docs/results/mini_based_fig2.zip     several in one picture
 
 Without --slice the picture shows the mean of all slices, and a second one each slice in a panel of its own.
-Cells that were asked different things (another task, other slices) get a panel each, never a common mean.
+Cells with different test sets (another task, other slices) get a panel each, never a common mean.
 Of more mixers than a legend can tell apart, a further picture has a panel for each.
 
 Exit code: 0; 1 when nothing was drawn; 3 when it was, but records could not be read, or a point lies above
@@ -237,7 +237,7 @@ def _notes(shown: Pareto) -> list[str]:
     lines = []
     if len(shown.loads) > 1:
         load_names = "; ".join(load.name for load in shown.loads)
-        lines.append(f"the cells were asked {len(shown.loads)} different things, a panel each: {load_names}.")
+        lines.append(f"the cells have {len(shown.loads)} different test sets, one panel each: {load_names}.")
     if len(left_out):
         names = listed(list(left_out["series"].unique()))
         lines.append(f"{len(left_out)} points have no {column} and are not drawn: {names}.")

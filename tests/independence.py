@@ -165,13 +165,14 @@ HEAD = """# What each mixer was checked against
 Written by `python -m tests.independence > docs/independence.md`; `tests/mixers/test_independence.py` holds
 every row to its tolerance.
 
-Each mixer is computed a second time by code that shares nothing with it but the weights: its equations,
-written down once more and naively in `tests/definitions/`, and another package's reference where one exists.
-In float64 (torch {torch}; {packages}), every parameter moved off its initial value, for 1, 37 and 150 tokens.
+This page lists what each mixer was checked against, and the largest difference. Each mixer is computed a
+second time by code that shares only the weights with it: its equations, written down once more and naively
+in `tests/definitions/`, and the reference of another package where one exists. The checks run in float64
+(torch {torch}; {packages}), with every parameter moved off its initial value, for 1, 37 and 150 tokens.
 
-- settings: that of the yaml and its `variants`, under which the laws run too.
-- outputs, gradients: the largest difference, over the largest value; gradients with respect to the input and
-  every parameter.  A package that computes in float32 inside shows 1e-7 or more, and up to 5e-3 where
+- settings: those of the yaml and its `variants`, which the laws test too.
+- outputs, gradients: the largest difference, divided by the largest value. Gradients are with respect to the
+  input and every parameter. A package that computes in float32 inside shows 1e-7 or more, and up to 5e-3 where
   a gradient is nearly 0 (of one token behind a norm).
 
 | mixers | settings | against | outputs | gradients |

@@ -58,5 +58,5 @@ def _panels(name: str, printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool)
 def _unknown(printed: pd.DataFrame) -> list[str]:
     """Say how many published points have no known setting, so that what they keep is not known either."""
     count = len(printed) - len(printed.dropna(subset=[RESIDENT.column]))
-    where = "they stand in the right panel alone"
-    return [f"{count} published points do not say which setting they are: {where}."] if count else []
+    where = "they appear only in the right panel"
+    return [f"{count} published points do not state their setting: {where}."] if count else []

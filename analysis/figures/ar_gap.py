@@ -29,8 +29,8 @@ def figure(study: Study, style: Style) -> Picture:
     rows["share"] = (rows["at_hits"] / rows["whole"]).where(rows["whole"] > LEAST)
     rows = rows.merge(trained_cells.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
     sentences = [
-        "Nats a token more than attention where the last tokens stood in the window before "
-        "(evaluation=ar_hits), seed by seed: mean and range."
+        "Extra loss per token over attention, in nats, where the last tokens occurred earlier in the window "
+        "(evaluation=ar_hits). Seeds are paired: mean and range."
     ]
     return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 

@@ -28,8 +28,8 @@ def figure(study: Study, style: Style) -> Picture:
         about.drop(columns=["accuracy", "low", "high", "slice", "seed_accuracies"]), on="point"
     )
     sentences = [
-        f"Task {about['task'].iloc[0]}, slice {hardest}. Accuracy at x: of the answers whose key stands more "
-        f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds; bars: 95 %, "
-        f"seeds drawn again; only where there are {FEWEST} answers. Learning rate: {lrs}. Darker: more state."
+        f"Task {about['task'].iloc[0]}, slice {hardest}. Accuracy at x: on answers whose key is more "
+        f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds. Bars: 95 %, "
+        f"bootstrap over seeds. Shown from {FEWEST} answers on. Learning rate: {lrs}. Darker: more state."
     ]
     return Picture(draw(rows, AXIS, "Test accuracy", sentences[0], style), rows, sentences, {})

@@ -15,10 +15,10 @@ ABOVE = "above_0.01"  # of the largest singular value
 BARS = {"kept": PALE, "touched": GREY, "used": "#0072B2", "needed": INK}
 LINE = 0.42  # inches of four bars
 ABOUT = (
-    "Scalars of state, the layers of a model together, once so much of a row was read; means over seeds. "
-    "Kept: what decoding holds; touched: what the next step reads of it; used: singular values of d(outputs "
-    "after)/d(inputs before) above 0.01 of the largest, the tick exp of their entropy; needed: the fewest "
-    "numbers of 32 bits with which all can be right, where a bound is known (docs/bounds.md)."
+    "State scalars of all layers after a part of a row was read, mean over seeds. Kept: what decoding holds. "
+    "Touched: what the next step reads of it. Used: singular values of d(outputs after)/d(inputs before) "
+    "above 0.01 of the largest; the tick is the exponential of their entropy. Needed: the least number of "
+    "32-bit scalars with which every answer can be right, where a bound is known (docs/bounds.md)."
 )
 
 

@@ -44,8 +44,8 @@ def figure(study: Study, style: Style) -> Picture:
     ends = any(isinstance(why, str) and why for why in answers["refused"])
     refused = " Where a line ends, the model takes no longer rows." if ends else ""
     sentences = [
-        f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(answers, LENGTH)} "
-        f"tokens; the load stays) and beyond their load ({_start(answers, load)}; the length stays). Mean of "
+        f"Task {table['task'].iloc[0]}: accuracy on longer rows than in training ({_start(answers, LENGTH)} "
+        f"tokens, at equal load) and at larger loads ({_start(answers, load)}, at equal length). Mean of "
         f"{seeds} seeds with min to max; grey: .9 and .99. Darker: more state.{refused}",
         *(_reach_in_words(row) for row in reach.to_dict("records")),
     ]

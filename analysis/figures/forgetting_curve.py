@@ -35,8 +35,8 @@ def figure(study: Study, style: Style) -> Picture:
     )
     sentences = [
         "Accuracy on the second half of a text of x tokens, read for the second time (colour) or after "
-        "another text (grey); bands: one standard deviation over texts and seeds. Solid line: longest text "
-        "copied at 99 %, dashed: longest copied better than guessed, by .01; >: longest asked."
+        "another text (grey); bands: one standard deviation over texts and seeds. Solid line: the longest "
+        "text copied at 99 %. Dashed: the longest copied better than guessed, by .01. >: the longest tested."
     ]
     return Picture(_draw(rows, lengths, sentences[0], style), rows, sentences, {"lengths": lengths})
 

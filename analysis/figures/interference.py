@@ -27,8 +27,8 @@ def figure(study: Study, style: Style) -> Picture:
     blind = answers.loc[answers["kind"] == "0"].groupby(AXIS)["order_blind"].first()
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
-        f"What a key brings back that was written so many times more: means of {seeds} seed(s) with "
-        "their interval. Dotted: a memory that keeps all values of a key and not their order."
+        f"Which value a model recalls for a key that was overwritten this many times: mean of {seeds} "
+        "seed(s) with interval. Dotted: a memory that keeps all values of a key, but not their order."
     ]
     return Picture(_draw(rows, blind, sentences[0], style), rows, sentences, {})
 

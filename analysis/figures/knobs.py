@@ -26,7 +26,9 @@ def figure(study: Study, style: Style) -> Picture:
     of_setting = ladders(rows) if len(set(rows["load"])) == 1 else {}
     if not of_setting:
         raise ValueError("No two points here are of one load and differ in one setting alone.")
-    sentences = [f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}"]
+    sentences = [
+        f"Lines join points that differ in one setting only. {caption(rows, slices(study.table, 'test'))}"
+    ]
     return Picture(draw(of_setting, rows, sentences[0], style), tidy(of_setting), sentences, {})
 
 

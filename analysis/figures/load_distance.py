@@ -34,14 +34,14 @@ def figure(study: Study, style: Style) -> Picture:
     rows = load_distance.surface(answers).merge(about, on="point")
     limits = limits.sort_values(["family", "mixer", "series", "state_resident"], key=by_family)
     shown = _largest(limits) if len(limits) > MOST else limits
-    left = " Of each mixer the setting of largest capacity." if len(shown) < len(limits) else ""
+    left = " Each mixer is shown at its setting of largest capacity." if len(shown) < len(limits) else ""
     sentences = [
-        "Too much to hold, or too long ago? Accuracy on rows of n pairs, filler, and then all n queries. "
-        "White line: 90 % recalled. Dotted: as many pairs, and rows as long, as in training. White dots: no "
-        "better than the blind, who see other keys and can only guess among the values. Grey: a row has no "
-        "room. Holds: the pairs at which accuracy falls to 90 % when nothing stands between. Half-life: the "
-        "tokens after which the fewest pairs have lost half of their lead over the blind. Brackets: 95 %, "
-        f"seeds and rows drawn again.{left}"
+        "Accuracy on rows of n pairs, then filler, then all n queries. White line: 90 % accuracy. Dotted: "
+        "the most pairs and the longest rows of training. White dots: no better than blind, that is, than on "
+        "rows whose keys were replaced, where a model can only guess among the values. Grey: impossible "
+        "rows. Holds: the number of pairs at which accuracy falls to 90 % without filler. Half-life: the "
+        "distance in tokens at which the fewest pairs have lost half of their lead over blind. Brackets: 95 "
+        f"%, bootstrap over seeds and rows.{left}"
     ]
     return Picture(_draw(rows, shown, sentences[0], style), rows, sentences, {"limits": limits})
 

@@ -32,7 +32,7 @@ def figure(study: Study, style: Style) -> Picture:
     """
     rows = _in_order(scored.of_one_load(study.table))
     sentences = [
-        "A line a mixer, ordered by accuracy at the middle size; the larger a mark, the more state. "
+        "One line per mixer, ordered by accuracy at the middle size. A larger mark is a larger state. "
         f"{caption(rows, slices(study.table, 'test'))}"
     ]
     return Picture(

@@ -24,8 +24,8 @@ def figure(study: Study, style: Style) -> Picture:
     """Draw each point of lightning attention with one head, on MQAR or mqar_keys."""
     rows = compared(study.table)
     sentences = [
-        "Mean of all loads. Across: a sum of outer products that nothing has trained, its keys as far apart "
-        "as they can be, its values random; 100 rows a load. Up: trained, with its interval over seeds."
+        "Mean over all loads. Horizontal: an untrained sum of outer products whose keys are as far apart as "
+        "possible and whose values are random, 100 rows per load. Vertical: trained, interval over seeds."
     ]
     return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 

@@ -35,8 +35,8 @@ def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=state_bits that round every token, with a scale a key channel."""
     rows = rounded(study)
     caption = (
-        "Mean of all test slices and seeds, the state rounded to so many bits after every token, with one "
-        "scale for each key channel. On the line nothing is lost."
+        "Mean over test slices and seeds. The state is rounded to this many bits after every token, with one "
+        "scale per key channel. On the diagonal, rounding costs nothing."
     )
     drawn, of_series = [name for name in FORMATS if name in rows], looks(rows)
     made, axes, _ = page.multiples(len(drawn), style, most=3)

@@ -38,9 +38,9 @@ def figure(study: Study, style: Style) -> Picture:
     rows = rows.sort_values(["family", "series", "point", "seq_len", "place"], key=by_family, kind="stable")
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
-        "Task ruler_lite, by length. Right tokens of answers, teacher-forced; Average is of the "
-        f"{len(QUESTIONS)} tasks, not of the groups. Mean of {seeds} seeds with min to max. exact_rows in "
-        "the table: answers right to the last token, which is what greedy decoding then writes."
+        "Task ruler_lite, by length. Share of answer tokens that are right, teacher-forced. Average: over "
+        f"the {len(QUESTIONS)} tasks, not the groups. Mean of {seeds} seeds with min to max. exact_rows in "
+        "the table: answers with every token right, as greedy decoding would write them."
     ]
     return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 

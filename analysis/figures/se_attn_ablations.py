@@ -20,7 +20,7 @@ def figure(study: Study, style: Style) -> Picture:
         raise ValueError("No two points here differ in one setting alone: these are not the ablations.")
     verdicts = ordering.claims("se_attn_ablations", scored.of_seeds(study.table))
     sentences = [
-        f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}",
+        f"Lines join points that differ in one setting only. {caption(rows, slices(study.table, 'test'))}",
         *words.of_claims(verdicts),
     ]
     return Picture(

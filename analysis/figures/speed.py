@@ -38,9 +38,9 @@ def figure(study: Study, style: Style) -> Picture:
     batches = " and ".join(f"{batch:,}" for batch in sorted(set(rows["batch"])))
     longest = max(rows["seq_len"])
     sentences = [
-        f"Tokens a second of {batches} sequences at once, against their length; state that is kept for "
-        f"decoding them; accuracy against both at {longest:,} tokens and the largest batch. Median of the "
-        "seeds, on one machine as busy as it was."
+        f"Decoding speed of {batches} sequences at once against their length; the state kept for decoding; "
+        f"accuracy against both at {longest:,} tokens and the largest batch. Median over seeds, on one "
+        "machine; other work on it slows all of them."
     ]
     return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 

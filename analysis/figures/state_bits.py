@@ -25,8 +25,8 @@ def figure(study: Study, style: Style) -> Picture:
 def _sentences(enough: pd.DataFrame, theory: pd.DataFrame) -> list[str]:
     plain = enough.loc[(enough["rounding"] == "nearest") & np.isfinite(enough["bits_per_scalar"])]
     lines = [
-        "Accuracy against the bits of one sequence's state, all that must be kept counted. Dots: every form; "
-        "lines: the best with at most so many bits. Dotted: what no state of so many bits exceeds."
+        "Accuracy against the bits of one sequence's state, counting all that must be kept. Dots: each form. "
+        "Lines: the best with at most this many bits. Dotted: the upper bound for this many bits."
     ]
     for row in plain.sort_values(["slice", "scale", "bits_per_scalar"]).to_dict("records"):
         lines.append(

@@ -36,8 +36,8 @@ def figure(study: Study, style: Style) -> Picture:
     if rows.empty:
         raise ValueError("No cell was validated while it trained: there is nothing that could take off.")
     sentences = [
-        "Share of cells that have taken off: the first validation at which a slice is half way from chance "
-        "to 1 (Kaplan and Meier; a tick: cells that ended before).",
+        "Share of cells that have taken off, that is, were half way from chance to 1 on a validation slice "
+        "(Kaplan-Meier; ticks: cells that ended before taking off).",
         *(
             f"{name}: {sum(group['off'].tolist())} of {len(group)} cells have taken off."
             for name, group in rows.groupby("name")

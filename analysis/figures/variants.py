@@ -34,7 +34,9 @@ def figure(study: Study, style: Style) -> Picture:
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
     how = caption(rows, slices(study.table, "test"), ranges=False)
     sentences = [
-        " ".join(filter(None, ("A dot a seed, a bar their mean; dotted: chance.", usual(distinctive), how)))
+        " ".join(
+            filter(None, ("Dots: seeds. Bars: their mean. Dotted line: chance.", usual(distinctive), how))
+        )
     ]
     shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
     return Picture(draw(rows, of_seeds, sentences[0], style), shown, sentences, {})
@@ -54,12 +56,12 @@ def names(rows: pd.DataFrame, distinctive: Distinctive) -> list[str]:
 
 
 def usual(distinctive: Distinctive) -> str:
-    """ "SE-Attn where nothing else is said: block_size=2." for each mixer that leaves something unsaid."""
+    """Name the usual settings of each mixer: "SE-Attn has block_size=2 unless stated otherwise."."""
     sentences = []
     for label, settings_ in distinctive.items():
         shown = ((key, common) for key, common in settings_.items() if common is not None)
         if words := [_setting(key, common) for key, common in shown if word(common)]:
-            sentences.append(f"{label} where nothing else is said: {' '.join(words)}.")
+            sentences.append(f"{label} has {' '.join(words)} unless stated otherwise.")
     return " ".join(sentences)
 
 

@@ -12,7 +12,7 @@ from ..records.where import where
 from . import read
 
 LEAST = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
-AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "too close in print"
+AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "undecided here", "too close in the paper"
 
 
 def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
@@ -40,12 +40,12 @@ def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") ->
 def compare(
     published: pd.DataFrame, ours: pd.DataFrame, *, x: dict[str, str], panel: str = ""
 ) -> pd.DataFrame:
-    """Every pair of mixers that both have: first and second as in print, and whether ours agrees.
+    """Every pair of mixers that both have: first and second as in the paper, and whether ours agrees.
 
     published: of `read.points`; ours: of `analysis.statistics.scored.of_seeds`.  x: the column of budgets of
     "published" and of "ours"; panel: a column (slice) within which points are compared.
-    Columns: first, second (labels; first leads in print), published, ours (leads), low, high (over seeds),
-    seeds, verdict.
+    Columns: first, second (labels; first leads in the paper), published, ours (leads), low, high (over
+    seeds), seeds, verdict.
     """
     labels = dict(zip(ours["mixer"], ours["label"], strict=True))
     names = sorted(set(published["mixer"]) & set(labels))

@@ -1,4 +1,4 @@
-"""Put a comparison with print into sentences."""
+"""Put a comparison with published numbers into sentences."""
 
 from collections.abc import Callable
 
@@ -14,11 +14,11 @@ def of_points(compared: pd.DataFrame) -> list[str]:
     count = compared["verdict"].value_counts()
     error = max(compared["reading_error"])
     lines = [
-        f"{count.get(WITHIN, 0)} of {len(compared)} published points are met within our interval and their "
+        f"{count.get(WITHIN, 0)} of {len(compared)} published points lie within our interval and their "
         f"reading error (up to {error:g}), {count.get(NEAR, 0)} more within {REPRODUCTION:g}, "
-        f"{count.get(OFF, 0)} are not.  "
-        f"Print has the best of four rates on test rows; we choose on validation.  The mean deviation is "
-        f"{compared['deviation'].mean():+.3f}, the mean size of one "
+        f"{count.get(OFF, 0)} do not.  "
+        "The papers choose the best of four rates on test rows; we choose on validation rows.  The mean "
+        f"deviation is {compared['deviation'].mean():+.3f}, the mean absolute deviation "
         f"{compared['deviation'].abs().mean():.3f}."
     ]
     off = compared.loc[compared["verdict"] == OFF].sort_values("deviation", key=np.abs, ascending=False)
@@ -33,8 +33,8 @@ def of_points(compared: pd.DataFrame) -> list[str]:
 def of_ordering(verdicts: pd.DataFrame, what: str) -> list[str]:
     """Count the orderings of `ordering.compare` that agree, where no point has the published settings."""
     lines = [
-        "No point has the published settings (task, width, loads): sizes and accuracies cannot be compared "
-        f"with the published ones, and only the ordering is.  {_lead(what)}"
+        "No point has the published settings (task, width, loads), so sizes and accuracies cannot be "
+        f"compared with the published ones; only the ordering is compared.  {_lead(what)}"
     ]
     if verdicts.empty:
         return [*lines, "Fewer than two of the published mixers are here: there is no ordering to compare."]
@@ -44,25 +44,29 @@ def of_ordering(verdicts: pd.DataFrame, what: str) -> list[str]:
 def of_claims(verdicts: pd.DataFrame) -> list[str]:
     """Write a sentence on all rows of `ordering.claims`, and one on each that does not hold."""
     if verdicts.empty:
-        return ["None of what is published asks about these settings."]
-    lines = ["Published without numbers, so as orderings.  " + _lead("scalars of resident state")]
+        return ["No published statement is about these settings."]
+    lines = [
+        "These statements were published without numbers, so they are compared as orderings.  "
+        + _lead("scalars of resident state")
+    ]
     return [*lines, _count(verdicts), *_each(verdicts, _claim), *_alone(verdicts["seeds"].tolist())]
 
 
 def _lead(what: str) -> str:
     return (
-        f"One mixer leads another by what it recalls more, on the mean over the {what} that both can have, "
-        "with the best of its points up to there."
+        "The lead of one mixer over another is the difference of their best accuracies at equal budget, "
+        f"averaged over the {what} that both can have."
     )
 
 
 def _count(verdicts: pd.DataFrame) -> str:
     each = verdicts["verdict"].tolist()
-    agree, disagree, not_apart, close = map(each.count, ordering.VERDICTS)
-    left_out = f"; {close} more are less than {ordering.LEAST:g} apart in print" if close else ""
+    agree, disagree, undecided, close = map(each.count, ordering.VERDICTS)
+    left_out = f"; {close} more are less than {ordering.LEAST:g} apart in the paper" if close else ""
     return (
-        f"Of {agree + disagree + not_apart} orderings {agree} agree, {disagree} disagree, and {not_apart} "
-        f"our seeds do not tell apart: Kendall's tau {ordering.tau(verdicts):.2f}{left_out}."
+        f"Of {agree + disagree + undecided} published orderings, ours agree with {agree} and disagree "
+        f"with {disagree}; our seeds do not decide {undecided}.  "
+        f"Kendall's tau is {ordering.tau(verdicts):.2f}{left_out}."
     )
 
 
@@ -73,7 +77,7 @@ def _each(verdicts: pd.DataFrame, sentence: Callable[[dict], str]) -> list[str]:
 
 def _pair(row: dict) -> str:
     verdict, first, second = _verdict(row), row["first"], row["second"]
-    printed = f"in print {first} leads {second} by {row['published']:.2f}"
+    printed = f"in the paper {first} leads {second} by {row['published']:.2f}"
     if row["ours"] < 0:
         first, second = second, first
         row = row | {"ours": -row["ours"], "low": -row["high"], "high": -row["low"]}
@@ -87,7 +91,7 @@ def _claim(row: dict) -> str:
 
 
 def _verdict(row: dict) -> str:
-    return "Disagrees" if row["verdict"] == ordering.DISAGREES else "Not told apart"
+    return "Disagrees" if row["verdict"] == ordering.DISAGREES else "Undecided"
 
 
 def _span(row: dict) -> str:
@@ -101,4 +105,8 @@ def _interval(row: dict) -> str:
 
 
 def _alone(seeds: list[int]) -> list[str]:
-    return ["One seed: what another seed would say is not known."] if min(seeds, default=2) < 2 else []
+    return (
+        ["There is one seed, so the variation between seeds is not known."]
+        if min(seeds, default=2) < 2
+        else []
+    )

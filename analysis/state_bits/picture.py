@@ -34,7 +34,7 @@ def picture(points: pd.DataFrame, style: Style) -> Figure:
         caption = (
             f"Mean over {seeds} seeds, against the bits of one sequence's state: codes, scales, zero points, "
             "residuals and integers, the most at any token. Dots: every form that was asked for; lines: the "
-            "best with at most so many bits." + " Dotted: no state of so many bits recalls more." * bounded
+            "best with at most this many bits." + " Dotted: the upper bound for this many bits." * bounded
         )
         page.finish(
             figure,

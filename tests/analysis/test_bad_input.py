@@ -116,7 +116,7 @@ def test_loads_have_a_panel_each_and_no_common_mean() -> None:
     ]
     mean, alone = (load.points.set_index("knobs")["accuracy"] for load in shown.loads)
     assert set(alone) == {0.5, 0.0} and mean.equals(pareto(rows).points.set_index("knobs")["accuracy"])
-    assert "asked 2 different things, a panel each" in shown.notes[0]
+    assert "2 different test sets, one panel each" in shown.notes[0]
     picture = shown.picture()
     assert [ax.get_title().replace("\n", " ")[:8] for ax in picture.axes] == ["mean of ", "seq_len,"]
     assert "128 or 256 tokens" in picture.axes[0].get_xlabel().replace("\n", " ")

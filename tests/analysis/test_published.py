@@ -178,21 +178,21 @@ def test_an_ordering_agrees_disagrees_or_stays_open() -> None:
     assert rows["A", "B"]["verdict"] == ordering.OPEN  # ahead with one seed, behind with the other
     assert rows["A", "B"]["low"] == pytest.approx(-0.1) and rows["A", "B"]["high"] == pytest.approx(0.09)
     assert rows["A", "C"]["verdict"] == ordering.DISAGREES
-    assert rows["B", "C"]["verdict"] == ordering.CLOSE  # .01 apart in print: no ordering
+    assert rows["B", "C"]["verdict"] == ordering.CLOSE  # .01 apart in the paper: no ordering
     assert ordering.tau(result) == pytest.approx(-0.5)
     agree = verdicts({"a": (0.9, 0.8), "b": (0.2, 0.3), "c": (0.1, 0.1)})
     assert ordering.tau(agree) == 1
     assert np.isnan(ordering.tau(agree.loc[agree["verdict"] == ordering.CLOSE]))
 
 
-def test_sentences_name_who_leads_here_and_in_print() -> None:
+def test_sentences_name_who_leads_here_and_in_the_paper() -> None:
     text = "\n".join(words.of_ordering(verdicts({"a": (0.6,), "b": (0.7,), "c": (0.9,)}), "sizes of state"))
     assert "sizes and accuracies cannot be compared" in text
-    assert "Of 2 orderings 0 agree, 2 disagree" in text and "Kendall's tau -1.00; 1 more" in text
-    assert "in print A leads C by 0.41; here C leads A by 0.300." in text
-    assert "One seed" in text
+    assert "ours agree with 0 and disagree with 2" in text and "tau is -1.00; 1 more" in text
+    assert "in the paper A leads C by 0.41; here C leads A by 0.300." in text
+    assert "There is one seed" in text
     off = words.of_points(beside.compare(published(), ours(0.5, 0.51, 0.52)))
-    assert "0 of 1 published points are met" in off[0] and "mean deviation is -0.290" in off[0]
+    assert "0 of 1 published points lie within" in off[0] and "mean deviation is -0.290" in off[0]
     assert off[1].startswith("Off: Based, d_model=64") and "ours 0.510 (0.500 to 0.520" in off[1]
     assert len(off) == 2
 
@@ -207,5 +207,5 @@ def test_a_claim_is_compared_where_both_sides_share_their_settings() -> None:
     assert result["ours"].to_dict() == pytest.approx(known)
     without = [study.record("attention", 1.0)]
     assert ordering.claims("se_attn_ablations", scored.of_seeds(study.table(without))).empty
-    nothing = "None of what is published asks about these settings."
+    nothing = "No published statement is about these settings."
     assert words.of_claims(result.iloc[:0].reset_index()) == [nothing]

@@ -93,6 +93,6 @@ def test_longer_rows_and_more_pairs_have_panels_with_the_reach_of_each_seed() ->
     reach = picture.tables["reach"].set_index("varied")["holds_90"].to_dict()
     assert reach == {"seq_len": "64 256", "num_kv_pairs": "8 8"}
     sentence = picture.sentences[0]
-    assert "(64 tokens; the load stays)" in sentence and "(4; the length stays)" in sentence
+    assert "(64 tokens, at equal load)" in sentence and "(4, at equal length)" in sentence
     titles = {ax.get_title() for ax in picture.figure.axes}
     assert titles >= {"Based, longer rows", "Based, more key-value pairs"}
