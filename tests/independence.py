@@ -172,8 +172,8 @@ in `tests/definitions/`, and the reference of another package where one exists. 
 
 - settings: those of the yaml and its `variants`, which the laws test too.
 - outputs, gradients: the largest difference, divided by the largest value. Gradients are with respect to the
-  input and every parameter. A package that computes in float32 inside shows 1e-7 or more, and up to 5e-3 where
-  a gradient is nearly 0 (of one token behind a norm).
+  input and every parameter. A package that computes in float32 inside shows 1e-7 or more, and up to 5e-3
+  where a gradient is nearly 0 (of one token behind a norm).
 
 | mixers | settings | against | outputs | gradients |
 |---|---|---|---|---|"""
