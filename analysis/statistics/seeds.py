@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zoo.results.record import APART
+
 RESAMPLES = 10_000
-APART = 0.3  # seeds that differ by more have no mean that says anything: some took off and some did not
 SOLVED = 0.99  # accuracy from which a task counts as solved
 BOOTSTRAP, RANGE, NONE = "bootstrap 95 %", "min to max", "one seed"
 

@@ -45,11 +45,18 @@ def in_words(lines: list[str]) -> list[str]:
 def test_seeds_of_a_point_are_one_row_with_mean_and_spread(shown: Shown):
     records = [record(0, 0.5), record(1, 0.7), record(2, None, "diverged"), record(0, 0.25, lr=0.1)]
     lines = shown(160, result_table(records))
-    assert "mean over seeds ± standard deviation all with: d_model=64" in " ".join(lines)
+    assert "mean over seeds ± standard deviation (range if > 30% apart) all with: d_model=64" in " ".join(
+        lines
+    )
     assert [line for line in in_words(lines) if "window=8" in line] == [
         "sliding_window window=8 10073 0.01 3, 1 diverged 60.0% ±14.1 60.0% ±14.1",
         "sliding_window window=8 10073 0.1 1 25.0% 25.0%",
     ]
+
+
+def test_seeds_far_apart_have_a_range_and_no_mean(shown: Shown):
+    lines = in_words(shown(160, result_table([record(0, 0.1), record(1, 0.9), record(2, 0.8)])))
+    assert "sliding_window window=8 10073 3 10.0% to 90.0% 10.0% to 90.0%" in lines
 
 
 def test_one_seed_is_named_and_has_no_spread(shown: Shown):

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zoo.common.terminal import fit, print_whole, slim
+from zoo.results.record import APART
 
 WORDS = 44  # of a mixer's settings in a line of a table
 MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
@@ -150,7 +151,7 @@ def _settings(record: Record) -> dict[str, Any]:
 
 
 def _title(same: Sequence[str], slices: Sequence[Slice], several: bool) -> str:
-    spread = ": mean over seeds ± standard deviation" if several else ""
+    spread = f": mean over seeds ± standard deviation (range if > {APART:.0%} apart)" if several else ""
     every = f"\nall with: {' '.join(same)}" if same else ""
     keys = " or ".join(dict.fromkeys(map(_keys, slices)))
     return f"accuracy on the test split, by slice ({keys}){spread}{every}"
@@ -190,10 +191,12 @@ def _chance(records: Iterable[Record], slice_: Slice) -> str:
 
 
 def _score(group: Sequence[Record], slice_: Slice, gap: str) -> str:
-    """The mean over those of the group that did not diverge, and how far they spread."""
+    """Write the mean over the seeds that did not diverge, and their spread; the range alone if it is wide."""
     sound = [record for record in group if record["status"] != "diverged"]
     entries = [entry for record in sound for entry in _tests(record) if _slice(entry) == slice_]
     scores = [entry["accuracy"] for entry in entries]
     if not scores:
         return "-" if sound else "diverged"
+    if max(scores) - min(scores) > APART:
+        return f"{percent(min(scores))}{gap}to {percent(max(scores))}"
     return percent(mean(scores)) + (f"{gap}±{100 * stdev(scores):.1f}" if len(scores) > 1 else "")

@@ -13,6 +13,7 @@ from typing_extensions import Doc, TypedDict
 
 SCHEMA = 3  # of result.json; raise it when a key changes its meaning
 LONGEST = 200  # characters of a name
+APART = 0.3  # seeds that differ by more have no mean that says anything: some took off and some did not
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
