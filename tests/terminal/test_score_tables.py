@@ -184,3 +184,13 @@ def test_a_failed_cell_does_not_count_for_the_speed():
     assert left.seconds() == pytest.approx(10)
     left.ended("c", whole=True)
     assert left.seconds() == 0
+
+
+def test_the_slowest_running_cell_sets_the_least():
+    """Three small cells took 30 s; the last, ten times as slow, has done a tenth in 10 s."""
+    left = Clocked(4)
+    for name in "abc":
+        left.train(10, **{name: (0.0, 1.0)})
+        left.ended(name, whole=True)
+    left.train(10, d=(0.0, 0.1))
+    assert left.seconds() == pytest.approx(90)

@@ -9,36 +9,47 @@ LEAST_S, LEAST_DONE = 2.0, 0.05  # seconds, or cells' worth of steps, before a p
 class Remaining:
     """Estimates the time until all cells of a sweep have ended, from the shares of their steps that are done.
 
-    Steps of an earlier attempt, and cells that failed, count as no work of this one.
+    It is no shorter than what the slowest running cell needs at its own pace.  Steps of an earlier attempt,
+    and cells that failed, count as no work of this one.
     """
 
     def __init__(self, cells: int, now: Callable[[], float] = time.monotonic) -> None:
         self.cells, self.now = cells, now
         self.began: float | None = None
-        self.shares: dict[str, tuple[float, float]] = {}  # run id -> share at its first report, and by now
+        self.shares: dict[str, tuple[float, float, float]] = {}  # run id -> first report: when, share; now's
 
     def progress(self, run_id: str, share: float) -> None:
         """Note which share of its steps a cell has done."""
-        self.began = self.began or self.now()
-        first, _ = self.shares.get(run_id, (share, share))
-        self.shares[run_id] = first, share
+        now = self.now()
+        self.began = self.began or now
+        began, first, _ = self.shares.get(run_id, (now, share, share))
+        self.shares[run_id] = began, first, share
 
     def ended(self, run_id: str, whole: bool) -> None:
         """Note that a cell has ended.  whole: it trained to its end."""
         if whole:
-            self.shares[run_id] = self.shares.get(run_id, (0.0, 0.0))[0], 1.0
+            self.shares[run_id] = *self.shares.get(run_id, (0.0, 0.0))[:2], 1.0
         else:
             self.shares.pop(run_id, None)
             self.cells -= 1
 
     def seconds(self) -> float | None:
         """Return the seconds until the last cell ends; None: not known yet."""
-        done = sum(share - first for first, share in self.shares.values())
-        left = self.cells - sum(share for _, share in self.shares.values())
-        elapsed = self.now() - (self.began or self.now())
+        now = self.now()
+        done = sum(share - first for _, first, share in self.shares.values())
+        left = self.cells - sum(share for _, _, share in self.shares.values())
         if left <= 0:
             return 0.0
-        return left * elapsed / done if done > 0 and (elapsed >= LEAST_S or done >= LEAST_DONE) else None
+        together = _at_pace(left, done, now - (self.began or now))
+        each = [
+            _at_pace(1 - share, share - first, now - began) for began, first, share in self.shares.values()
+        ]
+        return together and max(together, *(seconds or 0.0 for seconds in each))
+
+
+def _at_pace(left: float, done: float, elapsed: float) -> float | None:
+    """Return the seconds that the work left takes at the pace of what is done; None: too little is."""
+    return left * elapsed / done if done > 0 and (elapsed >= LEAST_S or done >= LEAST_DONE) else None
 
 
 def duration(seconds: float) -> str:
