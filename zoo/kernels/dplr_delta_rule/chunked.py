@@ -8,9 +8,9 @@ Unrolled from the chunk's first state S, with D_ij the decay of steps j+1 to i, 
 so that u is a triangular solve, and all that leaves the chunk is linear in S (for the plain delta rule: Yang
 et al. 2024, arXiv 2406.06484).
 
-D differs by channel, so that no A is a single product.  They are built from the diagonal outwards: two
-neighbouring blocks of s tokens become one of 2s, and the decay between a token of the one and a token of the
-other is the product of two, up to the seam and on from it.  Differs from the usual chunk form on purpose: no
+D differs by channel, so no A is a single product.  The A are built from the diagonal outwards: two
+neighbouring blocks of s tokens become one of 2s, and the decay between tokens of the two blocks is the
+product of that up to the seam and that on from it.  This differs from the usual chunk form on purpose: no
 sums of logarithms, no differences of them and no exponents, but products of decays, none of them above 1.
 
 B batch, H heads, T time, N chunks, C tokens of a chunk, n blocks of s tokens, K channels of a key, V of a

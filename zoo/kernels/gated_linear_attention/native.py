@@ -39,7 +39,7 @@ class _Attention(Recurrence):
 
     @staticmethod
     def number(given: Sequence[Tensor]) -> int:
-        """Return the decays of a head and step: 1 or K."""
+        """Return the number of decays of a head at a step: 1 or K."""
         return given[3].shape[3]
 
 
