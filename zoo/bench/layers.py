@@ -39,7 +39,7 @@ class Place:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Return the dtype of its products."""
+        """Return the dtype of the layer's products."""
         return torch.bfloat16 if self.mixed else torch.float32
 
     def autocast(self) -> torch.autocast:

@@ -181,7 +181,7 @@ def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
 
 
 def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
-    """Write WHAT.csv, tidy, and WHAT.md, for reading."""
+    """Write the rows to WHAT.csv as a tidy table, and to WHAT.md for reading."""
     folder.mkdir(parents=True, exist_ok=True)
     what = rows[0].what
     with (folder / f"{what}.csv").open("w", newline="") as file:

@@ -31,9 +31,9 @@ DTYPES = (torch.float32, torch.bfloat16)  # of queries
 PIECE = 32  # channels of a head at a time
 LARGEST = 64  # blocks that a row keeps
 PROGRAMS = 1024  # enough to fill any card: with more, tiles grow and a program walks through several
-EVERY = 2**30  # blocks: more than there are
-MERGED = 512  # of what the spans of a row keep, at most
-LOWEST = tl.constexpr(-(2**63))  # below what stands for any score
+EVERY = 2**30  # more blocks than there are
+MERGED = 512  # about the most numbers that all spans of a row keep
+LOWEST = tl.constexpr(-(2**63))  # below the number of any score
 LAST = tl.constexpr(2**31 - 1)  # blocks are counted backwards from here
 
 

@@ -51,7 +51,7 @@ class Recurrence(Folding):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        *saved, _ = inputs  # the first state is among the saved ones
+        *saved, _ = inputs  # the saved states begin with the first state
         ctx.save_for_backward(*saved, output[2])
         ctx.mark_non_differentiable(output[2])
 

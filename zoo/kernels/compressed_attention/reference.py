@@ -54,7 +54,7 @@ def selected_blocks(
 
 
 def causal_tokens(chosen: Bool[Tensor, "B G T U"], first: int, block_size: int) -> Bool[Tensor, "B G T S"]:
-    """Return the tokens of the chosen blocks, none later than the one that chose."""
+    """Return the tokens of the chosen blocks, without those later than the query that chose."""
     t = torch.arange(first, first + chosen.shape[2], device=chosen.device)
     tokens = chosen.repeat_interleave(block_size, dim=3)[..., : first + len(t)]
     return tokens & (torch.arange(first + len(t), device=t.device) <= t[:, None])

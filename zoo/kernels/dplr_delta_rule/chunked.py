@@ -76,7 +76,7 @@ def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks
 
 
 def _merge(blocks: Blocks) -> Blocks:
-    """Join two neighbours to one block."""
+    """Join each two neighbouring blocks into one."""
     (A_1, A_2), (rows_1, rows_2), (columns_1, columns_2), (decay_1, decay_2) = (
         part.unflatten(3, (-1, 2)).unbind(4) for part in blocks
     )

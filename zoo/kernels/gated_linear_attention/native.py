@@ -1,4 +1,4 @@
-"""Gated linear attention for a CPU in C (native.c): step by step, in place of chunks that are many passes."""
+"""Gated linear attention for a CPU in C (native.c): step by step, as chunks take many passes over memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
