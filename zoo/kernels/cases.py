@@ -263,7 +263,7 @@ def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Case:
 
 
 def selective_scan(B: int, T: int, D: int, N: int) -> Case:
-    """Return Mamba's scan; its B T D N exponentials, a bound on it as bytes are, are not counted."""
+    """Return Mamba's scan; its B T D N exponentials are not counted, though they bound it as bytes do."""
 
     def inputs(draw: Draw) -> Inputs:
         x, dt, A = draw(B, T, D), F.softplus(draw(B, T, D) - 3), -draw(D, N).float().exp()

@@ -220,7 +220,7 @@ def lacking(kind: str) -> str | None:
 
 
 def check_served(kind: str, run: Callable[[], object]) -> None:
-    """Raise ValueError if no op that `run` calls has a form of this kind, or if one cannot run it here.
+    """Raise ValueError if no op that `run` calls has a form of this kind, or if one of them cannot run it.
 
     run: a forward pass on few tokens; it runs once under auto, unless the kind is auto or reference.
     """

@@ -119,7 +119,7 @@ def _cases(op: Any, request: Request) -> Iterator[list[Any]]:
 def compared(
     kernel: Callable[..., Any], cases: Sequence[tuple[list[Any], Truth]], dtype: torch.dtype | None
 ) -> Answer:
-    """Compare the kernel in memory that is NaN until written, then in ordinary memory with a second call."""
+    """Compare in memory that is NaN until written, then check that two ordinary calls give the same bits."""
     with poisoned():
         held = [one for inputs, true in cases for one in distances(kernel, true, inputs, dtype)]
     worst = max(held, key=lambda one: one.error / one.bound if one.error == one.error else float("inf"))

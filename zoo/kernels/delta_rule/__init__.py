@@ -24,7 +24,7 @@ def delta_rule(
     n: the writes before each query reads; 1 in the rule as first published.
     log_decay: at most 0; None: nothing is forgotten.
     Autocast is off.  Inputs may be in half precision: torch computes in float32, and returns y and the last S
-    in it; fla multiplies in the half precision of q, else bfloat16, sums in float32, and returns y like v.
+    in it; fla multiplies in q's half precision or bfloat16, sums in float32, and returns y in the dtype of v.
     Keys should be of norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no
     product of them grows.
     """

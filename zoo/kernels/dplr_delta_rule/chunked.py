@@ -10,7 +10,7 @@ et al. 2024, arXiv 2406.06484).
 
 D differs by channel, so no A is a single product.  The A are built from the diagonal outwards: two
 neighbouring blocks of s tokens become one of 2s, and the decay between tokens of the two blocks is the
-product of that up to the seam and that on from it.  This differs from the usual chunk form on purpose: no
+product of the decays up to the seam and from it on.  This differs from the usual chunk form on purpose: no
 sums of logarithms, no differences of them and no exponents, but products of decays, none of them above 1.
 
 B batch, H heads, T time, N chunks, C tokens of a chunk, n blocks of s tokens, K channels of a key, V of a
