@@ -30,7 +30,7 @@ def se_attention_gathered(
     chunks: Chunks,
     block_size: int,
 ) -> Tensor:
-    """Attend, where all chunks have one size, to a few chunks at a time, and again in the backward pass."""
+    """Attend for a few chunks at a time, and again in the backward pass.  ValueError: chunk sizes differ."""
     if chunks.size is None:
         raise ValueError("chunks of different sizes cannot be gathered: use kernels=reference.")
     batch, length, offset = q.shape[0], q.shape[2], chunks.offset
