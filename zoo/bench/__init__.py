@@ -1,1 +1,1 @@
-"""Measurements that decide: each beside its alternative of the same run and what the machine allows."""
+"""Benchmarks: each measurement stands beside its alternative from the same run and the machine's limit."""

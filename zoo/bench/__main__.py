@@ -67,15 +67,15 @@ def _parser() -> ArgumentParser:
 
 
 def _measure(options: Namespace, args: Namespace, argv: Sequence[str]) -> list[Any]:
-    """Measure, and write the rows so far whenever there are more: a run that is stopped keeps those."""
+    """Measure, and write all rows so far after each new cell or op, so that a stopped run keeps them."""
     if options.rounds < 1:
         raise ValueError(f"--rounds (={options.rounds}) must be at least 1.")
     if options.out:
         _check_folder(options.out)
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch's profiler would announce each of its starts
-    with interrupts.unheard(signal.SIGINT):  # which ends a process that imports torch with a traceback
+    with interrupts.unheard(signal.SIGINT):  # Ctrl-C during the import of torch would print a traceback
         from zoo.bench.rows import write
-        from zoo.bench.subjects import measure  # seconds, which a misspelt option should not cost
+        from zoo.bench.subjects import measure  # takes seconds, so a misspelt option is reported before
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
     rows: list[Any] = []
@@ -87,7 +87,7 @@ def _measure(options: Namespace, args: Namespace, argv: Sequence[str]) -> list[A
 
 
 def _check_folder(out: Path) -> None:
-    """ValueError: the tables cannot be written there."""
+    """Raise ValueError if the tables cannot be written to `out`."""
     nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise ValueError(f"--out (={out}): {nearest} is a file; give a folder for the tables.")

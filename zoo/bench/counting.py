@@ -1,4 +1,4 @@
-"""A computation, counted: the products that it makes, and the operations that its time goes to."""
+"""Count the products of a computation, and time each of its operations."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ ATEN = torch.ops.aten
 
 
 def flops(run: Callable[[], object]) -> float:
-    """Run it once and count its products; a multiply-add counts 2, of causal attention the needed half."""
+    """Run `run` once and return its FLOPs: a multiply-add counts 2, causal attention only the needed half."""
     with FlopCounterMode(display=False, custom_mapping=CPU_FORMULAS) as counter:
         run()
     return float(counter.get_total_flops())
@@ -39,12 +39,12 @@ def _attention(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = Fals
 def _attention_backward(
     grad: Any, q: Any, k: Any, v: Any, y: Any, sums: Any, dropout: float, causal: bool, **settings: Any
 ) -> int:
-    """Five products for the forward's two: the scores are made again."""
+    """Return the FLOPs of five products where the forward pass has two: the scores are computed again."""
     del grad, y, sums
     return 5 * _attention(q, k, v, dropout, causal, **settings) // 2
 
 
-# torch counts neither in-place products, nor oneDNN's, nor its CPU attention
+# torch's counter leaves out in-place products, oneDNN's products and CPU attention
 CPU_FORMULAS: dict[Any, Any] = {
     ATEN.addmm_: _addmm,
     getattr(torch.ops.mkldnn, "_linear_pointwise", None): _linear,
@@ -56,8 +56,8 @@ CPU_FORMULAS: dict[Any, Any] = {
 def seconds_of_ops(step: Callable[[], object], kind: str, threads: int) -> Mapping[str, float]:
     """Return the seconds that one `step` spends in each operation of torch, backward included.
 
-    On a CPU by the clock around each, and not by torch's profiler: its records come to lie in what large
-    tensors have left, these then find no place of their size, and a step takes up to four times as long.
+    On a CPU a clock times each operation, not torch's profiler: its records would fill the gaps that large
+    tensors leave, new tensors would find no gap of their size, and a step take up to four times as long.
     """
     if kind == "cuda":
         with torch.profiler.profile(acc_events=True) as profile:

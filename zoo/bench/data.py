@@ -1,4 +1,4 @@
-"""Making the rows of a task: in blocks, as training does, batch by batch, and as a reference in numpy."""
+"""Time how a task's rows are made: in blocks as in training, batch by batch, and by a numpy reference."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from zoo.tasks.build import task_of
 from zoo.tasks.mqar import MQAR
 from zoo.tasks.mqar_numpy_compat import reference_rows
 
-SAMPLE = 500  # rows that numpy makes: one by one, so time is in proportion to rows
+SAMPLE = 500  # rows that numpy makes; it makes them one by one, so its time is proportional to rows
 BY_BATCH, NUMPY = "batch by batch", "numpy, row by row, without filler"
 
 
 def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
-    """Time an epoch of training rows, for the segments together."""
+    """Time how the rows of one training epoch are made, all segments together."""
     task, size = task_of(cell), cell.optim.batch_size
     segments = task.segments("train")
     total = sum(segment.num_examples for segment in segments)
@@ -39,7 +39,7 @@ def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
 
 
 def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:
-    """Return the seconds of SAMPLE rows of each segment, scaled to all."""
+    """Return each round's seconds, measured on up to SAMPLE rows of each segment and scaled to all rows."""
     times = []
     for _ in range(rounds):
         seconds = 0.0

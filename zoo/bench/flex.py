@@ -1,4 +1,4 @@
-"""torch's FlexAttention, compiled: causal, whole or in a window.  On a CPU it has no backward pass."""
+"""Compiled FlexAttention of torch, causal, whole or in a window.  On a CPU it has no backward pass."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +10,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 
 def flex(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
-    """Attend from [B H T C] to [B G S C], as [B H T C]; the last query stands at the last key."""
+    """Return attention [B H T C] of q [B H T C] to k and v [B G S C]; the last query is at the last key."""
     mask = _mask(q.shape[2], k.shape[2], window, str(q.device))
     return _compiled(flex_attention)(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
 
@@ -22,7 +22,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def _mask(length: int, keys: int, window: int | None, device: str) -> Any:
-    """Compiled, because otherwise it is made of tensors of T x S."""
+    """Return the block mask; it is compiled, because otherwise it would be built from T x S tensors."""
     before = keys - length
 
     def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The loss over the vocabulary, forward and backward, for the answers of one training batch."""
+"""Time the loss over the vocabulary, forward and backward, for the answers of one training batch."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ EVERYWHERE = "all positions"
 
 
 def head(cell: Cell, machine: Machine, segment: int, rounds: int) -> list[Row]:
-    """Time the chunked head on the answers' states against the logits of those, and of every position."""
+    """Time the chunked head on the answers' states, against logits of the answers and of all positions."""
     task, width = task_of(cell), cell.d_model
     shape = task.segments("train")[segment]
     size = cell.optim.batch_size

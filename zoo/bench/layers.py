@@ -1,8 +1,8 @@
-"""Layers and decoding: a sequence at once, or one token after many, with the cell's initial weights.
+"""Time a layer over a whole sequence, or the decoding of single tokens, with the cell's initial weights.
 
-Alternatives are the definitions of the ops (`kernels=reference`), what of Triton and of other packages runs
-here, and torch's own softmax attention over the same sequences with as many heads.  Of products only torch's
-are counted, so the floor of a form in Triton or of a package is mostly one of bytes.
+The alternatives are the definitions of the ops (`kernels=reference`), the forms of Triton and of packages
+that run here, and torch's own softmax attention over the same sequences with the same number of heads.  Only
+torch's products are counted, so the floor of a form in Triton or in a package is mostly a floor of bytes.
 """
 
 import sys
@@ -26,7 +26,7 @@ from zoo.model import SequenceModel, build_model
 
 BATCH = 8  # sequences at once
 TOKENS = 16  # decoded in one repeat
-MOST_S = 2.0  # that one sequence may take
+MOST_S = 2.0  # seconds that one sequence may take
 FROM_STATE, AGAIN = "from the state", "whole again"
 
 
@@ -39,7 +39,7 @@ class Place:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Return the dtype of its products."""
+        """Return the dtype of the layer's products."""
         return torch.bfloat16 if self.mixed else torch.float32
 
     def autocast(self) -> torch.autocast:
@@ -72,7 +72,7 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
 
 
 def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
-    """Time TOKENS steps of one token after seq_len, or the whole sequence again for each."""
+    """Time TOKENS decoding steps after seq_len tokens, against running the whole sequence for each step."""
     place = Place(machine.kind, cell.trainer.layers == "bf16-mixed")
     model = build_model(cell).to(machine.kind).eval()
     if not model.exact_decode:
@@ -85,7 +85,7 @@ def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]
             f"{FROM_STATE}, {name}": partial(_called, place, partial(_steps, model), name, tokens, state)
             for name in _kernels(place, lambda: _steps(model, tokens, state))
         }
-        runs[AGAIN] = partial(_called, place, model, "auto", tokens)  # once: stands for each step
+        runs[AGAIN] = partial(_called, place, model, "auto", tokens)  # one run stands for each step
         times = in_turn(runs, machine, rounds)
     times[AGAIN] = [TOKENS * t for t in times[AGAIN]]
     touched = sum(mixer.state_size(seq_len).touched for mixer in model.mixers)
@@ -97,7 +97,7 @@ def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]
 
 
 def _kernels(place: Place, run: Callable[[], object]) -> list[str]:
-    """Return the choices of `kernels=` that change something here for what `run` calls."""
+    """Return the choices of `kernels=` that can be timed here, and fast enough, for the ops in `run`."""
     return [choice for choice in ("auto", "triton", "package", REFERENCE) if _can(choice, place, run)]
 
 

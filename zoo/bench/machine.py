@@ -1,4 +1,4 @@
-"""The machine at its best, measured in the run: products a second, bytes a second."""
+"""Measure the best speed of this machine during the run: products a second and bytes a second."""
 
 import platform
 import time
@@ -12,14 +12,14 @@ import torch
 from zoo.kernels.common.processor import facts
 from zoo.kernels.linear import linear
 
-SIDE = {"cpu": 2048, "cuda": 8192}  # of the square matrices
+SIDE = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices that are multiplied
 COPIED = {"cpu": 2**28, "cuda": 2**31}  # bytes
 REPEATS = 5
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A device and its best speeds, each measured when it is first asked for, unless it is given.
+    """A device and its best speeds; a speed that is not given is measured at its first use.
 
     kind: cpu or cuda.  rates: dtype -> products a second, where a multiply-add counts 2.  bandwidth: bytes
     read and written a second.
@@ -37,9 +37,7 @@ class Machine:
 
     @property
     def clock(self) -> str:
-        """Return "cpu" with one CPU thread, the seconds of this process alone, which another process on the
-        machine does not lengthen; else "wall".
-        """
+        """Return "cpu" for one CPU thread (time of this process alone, whatever others do), else "wall"."""
         return "cpu" if self.kind == "cpu" and self.threads == 1 else "wall"
 
     @property
@@ -52,19 +50,19 @@ class Machine:
         return now(self.kind, self.threads)
 
     def products(self, flops: float, dtype: torch.dtype) -> tuple[float, str]:
-        """Return the seconds of so many operations, and the words for it."""
+        """Return the seconds that `flops` operations take at the best rate, and a description."""
         rate = self.rates.get(dtype) or _rate(self.kind, self.threads, dtype)
         name = str(dtype).removeprefix("torch.")
         return flops / rate, f"{flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({name})"
 
     def moved(self, count: float) -> tuple[float, str]:
-        """Return the seconds of moving so many bytes, and the words for it."""
+        """Return the seconds that moving `count` bytes takes at the best speed, and a description."""
         speed = self.bandwidth or _bandwidth(self.kind, self.threads)
         return count / speed, f"{count / 1e6:.3g} MB at {speed / 1e9:.3g} GB/s"
 
 
 def now(kind: str, threads: int) -> float:
-    """Return seconds, once a device has done what it was given; of the processor itself on one CPU thread."""
+    """Return the time in seconds once the device has finished; for one CPU thread, the CPU time."""
     if kind == "cuda":
         torch.cuda.synchronize()
     return time.process_time() if kind == "cpu" and threads == 1 else time.perf_counter()
@@ -72,7 +70,7 @@ def now(kind: str, threads: int) -> float:
 
 @cache
 def _rate(kind: str, threads: int, dtype: torch.dtype) -> float:
-    rng = torch.Generator(kind).manual_seed(0)  # of ones a card multiplies more than of numbers
+    rng = torch.Generator(kind).manual_seed(0)  # a card multiplies ones faster than random numbers
     a = torch.randn(SIDE[kind], SIDE[kind], device=kind, generator=rng).to(dtype)
     out = torch.empty_like(a)
     ways = [lambda: torch.mm(a, a, out=out), lambda: linear(a, a)]
@@ -103,6 +101,6 @@ def processor() -> str:
 
 def most_resident() -> int | None:
     """Return the most bytes that this process has held in memory; None where the system does not say."""
-    status = Path("/proc/self/status")  # not getrusage, which begins with the parent's
+    status = Path("/proc/self/status")  # not getrusage, which starts from the parent's memory
     lines = status.read_text().splitlines() if status.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)

@@ -35,7 +35,7 @@ def op_rows(case: Case, machine: Machine, rounds: int) -> Iterator[list[Row]]:
 
 
 def implementations(case: Case, inputs: Sequence[Any]) -> dict[str, Callable[..., Any]]:
-    """Return all that can take these inputs here; the form in torch that is usual for many tokens is last."""
+    """Return each implementation that can take these inputs; the form in torch for many tokens comes last."""
     by_name = {op.name: op for op in ops()}
     runs: dict[str, Callable[..., Any]] = {}
     for label, (name, taken) in case.rivals.items():
@@ -47,7 +47,7 @@ def implementations(case: Case, inputs: Sequence[Any]) -> dict[str, Callable[...
 
 
 def _flexible(case: Case) -> dict[str, Callable[..., Any]]:
-    """Return FlexAttention in place of each attention; only a device can train it."""
+    """Return FlexAttention in place of each attention; it can be trained on a CUDA device only."""
     calls = {f"{label}: ": taken for label, (op, taken) in case.rivals.items() if op == "attention"}
     calls |= {"": lambda *inputs: inputs} if case.op == "attention" else {}
     return {f"{at}FlexAttention": _through(lambda *x: flex(*x[:4]), taken) for at, taken in calls.items()}
@@ -67,7 +67,7 @@ def _through(run: Callable[..., Any], taken: Callable[..., Sequence[Any]]) -> Ca
 
 
 def _running(case: Case, inputs: Sequence[Any], backward: bool) -> Iterator[tuple[str, Run]]:
-    """Yield each implementation that runs; one that fails is reported, and costs no other its times."""
+    """Yield each implementation that runs; one that fails is reported, and the others are still timed."""
     for name, function in implementations(case, inputs).items():
         run = trained(function, inputs) if backward else torch.no_grad()(partial(function, *inputs))
         try:
@@ -80,7 +80,7 @@ def _running(case: Case, inputs: Sequence[Any], backward: bool) -> Iterator[tupl
 
 
 def trained(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
-    """Return a call that makes the first output and the gradients of all inputs."""
+    """Return a call that computes the first output and the gradients of all inputs that require one."""
     wanted = [x for x in inputs if requires_gradient(x)]
     upstream: list[Tensor] = []
 
@@ -106,7 +106,7 @@ def _measured(
 
 
 def bound(case: Case, inputs: Sequence[Any], backward: bool, machine: Machine) -> Floor:
-    """Return the least time of the products and of the bytes that the op cannot do without."""
+    """Return the floor: the larger of the times that the op's least products and its bytes take."""
     given = sum(x.numel() * x.element_size() for x in inputs if isinstance(x, Tensor))
     made = case.outputs * DTYPE[machine.kind].itemsize + 4 * case.states
     moved = 3 * given + 2 * made if backward else given + made

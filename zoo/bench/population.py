@@ -1,4 +1,4 @@
-"""Populations: cells that differ in their seeds, one at a time and as one model."""
+"""Time cells that differ only in their seeds: one at a time, and as one model (a population)."""
 
 import tempfile
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ ALTERNATIVE = "alone"
 
 
 def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
-    """Time a member's training step, of each segment, weighed by its share of the batches.
+    """Time a member's training step, averaged over the segments by their shares of the batches.
 
-    Every member has its own weights and its own data, which are made beforehand.  `alone` is eager; on a GPU
-    there is the recorded step beside it, and the populations are recorded where they can be.
+    Every member has its own weights and its own data, which are made beforehand.  `alone` is eager.  On a GPU
+    the recorded step is timed too, and populations are recorded where that is possible.
     """
     keep_freed_memory()
     with prepare(cell), tempfile.TemporaryDirectory() as place:
@@ -54,7 +54,7 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
 
 
 def _seeds(cell: Cell, count: int) -> list[Cell]:
-    """Return the cell with one seed after another, for its weights and its data."""
+    """Return `count` copies of the cell, each with its own seed for weights and data."""
     task = cell.task_settings
     return [
         replace(cell, config=cell.config | {"seed": seed, "task": task | {"seed": seed}})
@@ -63,7 +63,7 @@ def _seeds(cell: Cell, count: int) -> list[Cell]:
 
 
 def _contenders(members: Sequence[Run], trainer: TrainerConfig, kind: str) -> dict[str, tuple[int, Step]]:
-    """Return name -> how many members its step is of, and the step."""
+    """Return name -> the number of members that a step trains, and the step."""
     made = {ALTERNATIVE: (1, alone(members[0], replace(trainer, step="eager")))}
     if kind != "cpu":
         made["alone, recorded"] = 1, alone(members[0], trainer)

@@ -1,4 +1,4 @@
-"""A measurement, as a row of a tidy table: what was timed, against what, and against which floor."""
+"""Rows of a tidy table: each holds what was timed, its alternative and its floor."""
 
 import csv
 import shlex
@@ -12,7 +12,7 @@ from zoo.bench.machine import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """The least time that this machine needs, and what it is made of; seconds None: nothing bounds it."""
+    """The least seconds that this machine needs (None: nothing bounds them), and what makes them up."""
 
     seconds: float | None = None
     made_of: str = ""
@@ -20,8 +20,8 @@ class Floor:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """The times of a form.  times: seconds of each repeat.  units: how many of `unit` one repeat did.
-    peak_bytes: memory that it took beyond what it was given; of a training step, all of its process's.
+    """The times of a form.  times: seconds of each repeat.  units: the number of `Row.unit` in one repeat.
+    peak_bytes: memory beyond that of the inputs; for a training step, all memory of its process.
     """
 
     implementation: str
@@ -40,9 +40,9 @@ class Timed:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """seconds: the median of `repeats`, `fastest` and `slowest` among them.  ratio: the alternative's seconds
-    over these, both of one run.  floor_share: floor_seconds over seconds; 1 cannot be beaten.
-    loss_gap: the largest relative distance of a training loss from the alternative's, step by step.
+    """A measurement.  seconds: the median of `repeats`; `fastest`, `slowest`: their extremes.  ratio: the
+    alternative's seconds over these, both from one run.  floor_share: floor_seconds over seconds; 1 cannot be
+    beaten.  loss_gap: the largest relative distance of a training loss from the alternative's, step by step.
     of_attention: seconds over those of attention at the same sizes and in the same form, in one run.
     """
 
@@ -72,7 +72,7 @@ class Row:
 
 
 def larger(*bounds: tuple[float, str]) -> Floor:
-    """Return the bound that binds."""
+    """Return the larger of the bounds as a floor."""
     seconds, made_of = max(bounds)
     return Floor(seconds=seconds, made_of=made_of)
 
@@ -106,9 +106,9 @@ def compared(
     machine: Machine,
     clock: str | None = None,
 ) -> list[Row]:
-    """Make a row for each that was timed, all against the one called `alternative` among them.
+    """Return a row for each timed form, compared with the form named `alternative`.
 
-    clock: that timed them, if it was not the machine's.
+    clock: the clock that timed the forms, if it was not the machine's.
     """
     against = next(t for t in measured if t.implementation == alternative).seconds
     return [
@@ -157,7 +157,7 @@ SHOWN = {
 
 
 def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Return headings and cells for a person; columns that say nothing are left out."""
+    """Return the headings and cells of a table for reading; empty columns are left out."""
     texts = [{name: _text(name, value) for name, value in asdict(row).items()} for row in rows]
     columns = [name for name in SHOWN if any(text[name] for text in texts)]
     return [SHOWN[name] for name in columns], [[text[name] for name in columns] for text in texts]
@@ -181,7 +181,7 @@ def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
 
 
 def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
-    """Write WHAT.csv, tidy, and WHAT.md, for reading."""
+    """Write the rows to WHAT.csv as a tidy table, and to WHAT.md for reading."""
     folder.mkdir(parents=True, exist_ok=True)
     what = rows[0].what
     with (folder / f"{what}.csv").open("w", newline="") as file:

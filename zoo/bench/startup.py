@@ -1,4 +1,4 @@
-"""The time before the first step: imports, a config, its checks, a model."""
+"""Time what comes before the first step: imports, composing a config, its checks, building a model."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def startup(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
             start = time.perf_counter()
             subprocess.run(
                 command, check=True, stdout=subprocess.DEVNULL, start_new_session=True
-            )  # Ctrl-C is for this process, which then kills it
+            )  # a session of its own: Ctrl-C reaches only this process, which then kills the child
             times[name].append(time.perf_counter() - start)
     floor = Floor(seconds=min(times[IMPORTS]), made_of="the imports alone, the fastest of this run")
     measured, sizes = timed(times, 1, lambda _: floor), " ".join(words) or "the defaults"

@@ -1,10 +1,10 @@
-"""One formulation of a cell's training step, in a process of its own: memory settings are a process's.
+"""Run one form of a cell's training step, in a process of its own because memory settings are per process.
 
-The plain formulation is what a first draft of a model and its loss does: logits in float32 over the whole
-vocabulary at every position, the loss masked; every op by its definition (`kernels=reference`: masks, scores
-and weights as tensors of T x T); AdamW that loops over tensors; memory as the C library hands it out.  Where
-the definition of an op is a recurrence, its reference is a loop in Python, and "all logits" is the fairer
-alternative: that head and that optimizer under the ops of `kernels=auto`.
+The plain form is what a first draft of a model and its loss does: float32 logits over the whole vocabulary at
+every position, with a masked loss; every op by its definition (`kernels=reference`: masks, scores and weights
+as T x T tensors); AdamW in torch's foreach form, not fused; memory as the C library hands it out.  Where the
+definition of an op is a recurrence, its reference is a loop in Python.  "all logits" is then the fairer
+alternative: it has the same head and optimizer, but its ops run under `kernels=auto`.
 """
 
 import signal
@@ -32,8 +32,8 @@ from zoo.training.optimizer import make_optimizer
 from zoo.training.process import keep_freed_memory
 from zoo.training.step import Stepper
 
-MOST_NAMED = 3  # operations that hold a step
-FEW = 8  # times fewer rows, where a step is taken only to be looked at
+MOST_NAMED = 3  # operations that `held_by` names
+FEW = 8  # times fewer rows, where a step is taken only to count its products
 Call = Callable[..., Any]
 
 
@@ -41,8 +41,8 @@ Call = Callable[..., Any]
 class Form:
     """The way that a training step is computed.
 
-    kernels, precision, step: as the settings of that name.  answers_only: the loss of the answers alone,
-    the fused optimizer and kept memory, as training has them; else those of the plain formulation.
+    kernels, precision, step: the settings of these names.  answers_only: use the loss of the answers alone,
+    the fused optimizer and kept memory, as training does; False: use those of the plain form.
     """
 
     kernels: str = "auto"
@@ -52,7 +52,7 @@ class Form:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of most of its products."""
+        """Return the dtype of most of the step's products."""
         return torch.float32 if self.precision == "32-true" else torch.bfloat16
 
 
@@ -69,7 +69,7 @@ WORDS = (
 
 
 def form_of(name: str) -> Form:
-    """Return the form called so, such as "zoo bf16-mixed graph".  ValueError: there is none."""
+    """Return the form named `name`, such as "zoo bf16-mixed graph".  ValueError: there is no such form."""
     base = next((base for base in BASES if f"{name} ".startswith(f"{base} ")), "")
     words = name.removeprefix(base).split()
     if not base or not set(words) <= set(WORDS):
@@ -119,7 +119,7 @@ class Steps:
         return loss_of(self.model, Batch.of(*tensors))
 
     def flops(self, segment: int) -> float:
-        """Count the products of one step, on fewer rows, as they are in proportion to rows."""
+        """Return the FLOPs of one step, counted on fewer rows and scaled: FLOPs are proportional to rows."""
         rows = max(1, self.batch_size // FEW)
         batch = self._rows(segment, 0, rows)
         return flops(lambda: self._step(self._take_eagerly, batch)) * self.batch_size / rows
@@ -133,7 +133,7 @@ class Steps:
         return ", ".join(f"{name} {seconds[name] / whole:.0%}" for name in most)
 
     def peak_bytes(self) -> int | None:
-        """Return the most memory that this process has held on its device; None where nobody counts it."""
+        """Return the most memory that this process has held on its device; None where it is not counted."""
         return torch.cuda.max_memory_allocated() if self.kind == "cuda" else most_resident()
 
 
@@ -145,16 +145,16 @@ def all_logits_loss(model: SequenceModel, batch: Batch) -> Tensor:
 
 
 def plain_optimizer(model: SequenceModel, config: OptimConfig, lr: float) -> torch.optim.AdamW:
-    """Make AdamW of the parameter groups of `make_optimizer`, without its fused update."""
+    """Return AdamW with the parameter groups of `make_optimizer`, without its fused update."""
     fused = make_optimizer(model, config, lr)
     return torch.optim.AdamW(fused.param_groups, foreach=True, fused=False)
 
 
-_STEPS: Steps | None = None  # of this process, which serves no other
+_STEPS: Steps | None = None  # the one `Steps` of this process
 
 
 def begin(cell: Cell, form: Form, kind: str, threads: int) -> None:
-    """Make the Steps of this process, which leaves Ctrl-C to the bench."""
+    """Create the Steps of this worker process; Ctrl-C is left to the bench process."""
     interrupts.follow_driver()
     global _STEPS
     _STEPS = Steps(cell, form, kind, threads)
@@ -168,7 +168,7 @@ def ask(method: str, *args: Any) -> Any:
 
 @contextmanager
 def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iterator[dict[str, Call]]:
-    """Start a process for each form, all from the same weights; name -> a function that calls its Steps."""
+    """Start a process for each form, with equal weights; yield name -> a function that calls its Steps."""
     context = forkserver.start([__name__])
     with ExitStack() as stack:
         pools = {
@@ -184,7 +184,7 @@ def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iter
 
 
 def started(pools: Iterable[ProcessPoolExecutor]) -> None:
-    """Start their processes, which leave Ctrl-C to this one from their first line on."""
+    """Start the processes of the pools; from their first line on they leave Ctrl-C to this process."""
     with interrupts.unheard(signal.SIGINT):
         for pool in pools:
             pool.submit(int)

@@ -33,7 +33,7 @@ ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo",
 def measure(what: str, cells: Sequence[Cell], options: Namespace) -> Rows:
     """Measure the subject for each cell, and yield the rows of one cell, or op, after another.
 
-    ValueError: the options or the cells do not allow it.
+    ValueError: the options or the cells do not allow the measurement.
     """
     kind, threads = _where(cells)
     torch.set_num_threads(threads)
@@ -61,7 +61,7 @@ def _train(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     for form in forms:
         form_of(form)
     attention: dict[tuple[str, str], float] = {}
-    cells = sorted(cells, key=lambda cell: cell.mixer != "attention")  # which the others are held against
+    cells = sorted(cells, key=lambda cell: cell.mixer != "attention")  # the others are compared with it
     for rows in _of_all(cells, lambda cell: train(cell, machine, forms, forms[-1], options.rounds)):
         attention |= {
             (row.sizes, row.implementation): row.seconds for row in rows if row.mixer == "attention"
@@ -84,7 +84,7 @@ def _layers(
 
 
 def _lengths(text: str, width: int) -> list[int]:
-    """Return the numbers of tokens to measure at.  ValueError: no lengths, or more than the memory holds."""
+    """Return the numbers of tokens to measure at.  ValueError: no number, or more than the memory holds."""
     words = text.split(",")
     if not all(word.isdecimal() and len(word) < 16 and int(word) > 0 for word in words):
         raise ValueError(f"--seq-lens (={text}) must be positive integers, such as 256,1024.")
@@ -122,7 +122,7 @@ def _each(run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine
 
 
 def _of_all(cells: Sequence[Cell], run: Callable[[Cell], list[Row]]) -> Rows:
-    """Yield the rows of each cell; of several, one that fails is reported and costs no other its rows."""
+    """Yield the rows of each cell; report a cell that fails, and raise the last error if none succeeds."""
     any_yet = False
     for cell in cells:
         try:

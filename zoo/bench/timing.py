@@ -1,4 +1,4 @@
-"""Timing alternatives in turn, so that what the machine does meanwhile falls on all of them."""
+"""Time alternatives in turn, so that other load on the machine falls on all of them alike."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,16 +11,16 @@ from torch.profiler import ProfilerActivity, profile
 from zoo.bench.machine import Machine
 from zoo.kernels.common.proof import captured as recorded
 
-LEAST_S, MOST_CALLS = 0.01, 1000  # a repeat on a device: its start and its wait are then little of it
+LEAST_S, MOST_CALLS = 0.01, 1000  # of a repeat on a device: its launch and wait are then a small share
 
 
 def in_turn(
     contenders: Mapping[str, Callable[[], object]], machine: Machine, rounds: int, captured: bool = False
 ) -> dict[str, list[float]]:
-    """Return the seconds of a call of each, ABAB..., after one round that warms up.
+    """Return name -> the seconds of a call in each round; contenders alternate (ABAB...) after a warm-up.
 
-    On a device a repeat is as many calls as last 10 ms, queued one behind the other.  captured: in a CUDA
-    graph where there is a device and the call can be captured: the kernels' time, without Python's.
+    On a device a repeat is as many queued calls as last 10 ms, MOST_CALLS at most.  captured: use a CUDA
+    graph where there is a device and the call can be captured: this gives the kernels' time without Python's.
     """
     clocks = {name: _clock(run, machine, captured) for name, run in contenders.items()}
     times: dict[str, list[float]] = {name: [] for name in contenders}
@@ -35,13 +35,13 @@ def _clock(run: Callable[[], object], machine: Machine, wanted: bool) -> Callabl
     if wanted and machine.kind == "cuda":
         try:
             return recorded(run)
-        except RuntimeError:  # it waits for the device, which no graph can
+        except RuntimeError:  # the call waits for the device, which a graph cannot record
             torch.cuda.synchronize()
     return partial(_seconds, run, machine, calls)
 
 
 def peak_bytes(run: Callable[[], object], machine: Machine) -> int:
-    """Return the most memory that torch's allocator holds in a call, beyond what it holds before."""
+    """Return the most bytes that torch's allocator holds during a call, beyond those held before it."""
     if machine.kind != "cuda":
         return _peak_on_cpu(run)
     torch.cuda.synchronize()
@@ -53,7 +53,7 @@ def peak_bytes(run: Callable[[], object], machine: Machine) -> int:
 
 
 def _peak_on_cpu(run: Callable[[], object]) -> int:
-    """Sum up the profiler's record of every allocation."""
+    """Return the peak of the running sum of all allocations and releases in the profiler's record."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         run()
     assert record.profiler is not None and record.profiler.kineto_results is not None

@@ -1,4 +1,4 @@
-"""Training steps: seconds of an epoch, from steps that are sampled of each of its segments."""
+"""Time training steps of each segment, and compute the seconds of an epoch from them."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from zoo.common.checks import one_line
 from zoo.config.cell import Cell
 from zoo.tasks.build import task_of
 
-MOST_APART = 1e-3  # relative distance of two float32 losses of one step; beyond it something else is computed
+MOST_APART = 1e-3  # relative distance of two losses of one step in one precision; beyond it the forms differ
 
 
 @dataclass
@@ -30,16 +30,16 @@ class Measured:
     peak_bytes: int | None = None
 
     def gap(self, other: "Measured") -> float:
-        """Return the largest relative distance of the losses."""
+        """Return the largest relative distance of the losses from those of `other`."""
         return max(abs(a - b) / abs(b) for a, b in zip(self.losses, other.losses, strict=True))
 
 
 def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, rounds: int) -> list[Row]:
-    """Time a step of each segment of the training mixture, and the epoch as so many steps of each.
+    """Time a step of each segment of the training mixture, and the epoch as the sum of its segments' steps.
 
-    Every form trains from the same weights on the same batches, a step of each in turn; the losses are
-    compared.  A form that fails is reported and left out, unless it is the alternative.  ValueError: forms of
-    one precision do not agree.
+    Every form trains from the same weights on the same batches, a step of each in turn; their losses are
+    compared.  A form that fails is reported and left out, unless it is the alternative.  ValueError: the
+    losses of a form and of an alternative of the same precision do not agree.
     """
     segments = task_of(cell).segments("train")
     with processes(cell, forms, machine.kind, machine.threads) as ask:
@@ -86,7 +86,7 @@ def measure(ask: Mapping[str, Call], segments: int, rounds: int, alternative: st
 def _warmed_up(
     ask: Mapping[str, Call], warmed: Iterable[int], segments: int, alternative: str
 ) -> dict[str, Measured]:
-    """Take a step of the segments to warm up, which records or compiles what those are replayed from."""
+    """Take one step of each of the `warmed` segments with each form, which also records or compiles it."""
     measured = {}
     for name, call in ask.items():
         try:
@@ -109,7 +109,7 @@ def _timed(
     size: int,
     machine: Machine,
 ) -> Timed:
-    """Sum the measured times to so many steps of each segment."""
+    """Return the times of `counts` steps of each segment, summed from the measured times."""
     got, form = measured[name], form_of(name)
     rounds = zip(*got.times, strict=True)
     work = sum(n * f for n, f in zip(counts, got.flops, strict=True))
@@ -126,7 +126,7 @@ def _timed(
 
 
 def _agree(measured: Mapping[str, Measured], alternative: str) -> None:
-    """ValueError: a form learns something else than the alternative does in the same precision."""
+    """Raise ValueError if a form's losses differ from those of an alternative with the same precision."""
     for name, got in measured.items():
         gap = got.gap(measured[alternative])
         if form_of(name).precision == form_of(alternative).precision and gap > MOST_APART:

@@ -1,1 +1,1 @@
-"""One folder an op: `reference.py` is the readable definition; what stands beside it is faster and agrees."""
+"""One folder for each op: `reference.py` is the readable definition; its other forms agree and are faster."""

@@ -1,6 +1,6 @@
 """Every op and what can compute it here: python -m zoo.kernels
 
-One line an implementation: how `kernels=` asks for it, and whether it runs on this machine, or why not.
+Prints a line for each implementation: its choice of `kernels=`, and whether it runs here, or why not.
 
   --prove          prove every kernel on this machine's card at the sizes of the sweeps, and show the verdicts
   --out FILE       with --prove: write them to a file, to be committed or sent
@@ -53,7 +53,7 @@ def _do(options: argparse.Namespace) -> None:
 
 
 def _store(file: Path) -> None:
-    """Show the verdicts of a file and store them for this user, if all are on kernels that there are."""
+    """Show the verdicts of a file and store them for this user, if all of them are on kernels that exist."""
     foreign = verdicts.read_list(file)
     kernels = {(op.name, name) for op in ops() for name in op.others}
     for one in foreign:
@@ -77,13 +77,13 @@ def _list() -> None:
 
 
 def _prove(out: Path | None) -> None:
-    """Prove what has no verdict yet for this card, these versions and this source; show all."""
+    """Prove each kernel that has no verdict for this card, versions and source yet; show all verdicts."""
     from zoo.kernels.cases import prove_all
 
     if reason := no_device():
         raise ValueError(f"--prove needs a card: {reason}.")
     if out is not None:
-        verdicts.write_list(out, [])  # before minutes of work, not after
+        verdicts.write_list(out, [])  # a file that cannot be written fails now, before minutes of work
     proved: list[Verdict] = []
     for verdict in prove_all():
         proved.append(verdict)
@@ -113,13 +113,13 @@ def markdown() -> list[str]:
 
 
 def computes(op: Op) -> str:
-    """Return the first sentence of the op's package."""
+    """Return the first sentence of the docstring of the op's package."""
     text = sys.modules[f"zoo.kernels.{op.name}"].__doc__ or ""
     return " ".join(text.split("\n\n")[0].split()).removesuffix(".")
 
 
 def rows(op: Op, known: Sequence[Verdict] = ()) -> Iterator[tuple[str, str, str]]:
-    """Yield implementation, the word of `kernels=` for it, and yes, or why not.  known: verdicts."""
+    """Yield each implementation, its choice of `kernels=`, and "yes" or why not.  known: stored verdicts."""
     for name in (*op.forms, *op.others):
         yield name, _word(op, name), _here(op, name, known)
 

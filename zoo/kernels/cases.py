@@ -1,8 +1,8 @@
-"""Ops as `zoo.bench ops` measures and `zoo.kernels --prove` proves them: sizes, inputs such as a mixer gives
-them, and the products that they cannot do without.
+"""Cases of ops for `zoo.bench ops` and `zoo.kernels --prove`: sizes, inputs like a mixer's, least products.
 
-Products count 2 for a multiplication and an addition.  Of a form in chunks: of each token what it reads from
-the state and adds to it, and its products with the tokens of its own chunk, CHUNK of them at least.
+A multiplication and an addition count as 2 products.  A form in chunks needs, for each token, the products
+that read the state and add to it, and those with the tokens of its own chunk, of which there are CHUNK at
+least.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,17 +28,17 @@ Inputs = list[Any]
 class Case:
     """An op at given sizes.
 
-    inputs: of the op, made of `Draw`; floats require a gradient where it is trained through.
-    flops: the forward pass's products, at least.  outputs, states: scalars that come out, in the dtype of the
-    inputs, and in float32.  definition: whether "reference" is worth waiting for.  rivals: label -> another
-    op, which gives the same first output or one that this stands in for, and how it takes the inputs.
+    inputs: makes the op's inputs with a `Draw`; floats require a gradient where the op is trained through.
+    flops: the least products of the forward pass.  outputs, states: the number of scalars returned, in the
+    dtype of the inputs and in float32.  definition: whether "reference" is worth waiting for.  rivals: label
+    -> another op with the same first output, or one that this op stands in for, and how it takes the inputs.
     """
 
     name: str
     op: str
     sizes: Mapping[str, int | None]
     inputs: Callable[[Draw], Inputs]
-    flops: float = 0.0  # none: no product of matrices
+    flops: float = 0.0  # 0: the op multiplies no matrices
     outputs: int
     states: int = 0
     trained: bool = True
@@ -52,12 +52,12 @@ class Case:
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of a call; of the head, its answers."""
+        """Return the number of tokens in a call; for the head, the number of answers."""
         sizes = self.sizes
         return sizes.get("answers") or (sizes["batch"] or 1) * (sizes["seq_len"] or 1)
 
     def draw(self, kind: str, backward: bool = False, dtype: torch.dtype | None = None) -> Inputs:
-        """Draw the inputs, the same at every call.  dtype: None, that of the device."""
+        """Return the inputs, which are the same at every call.  dtype: None means that of the device."""
         rng = torch.Generator().manual_seed(0)
         inputs = self.inputs(lambda *shape: torch.randn(shape, generator=rng).to(kind, dtype or DTYPE[kind]))
         return [
@@ -67,7 +67,7 @@ class Case:
 
 
 def cases(small: bool) -> list[Case]:
-    """Return what is measured.  small: at sizes for a CPU; else at those of published measurements."""
+    """Return the measured cases.  small: at sizes for a CPU; else at sizes of published measurements."""
     at = 0 if small else 1
     window, block_size, top_k, chunk_size = ((32, 16, 4, 64), (128, 32, 8, 512))[at]
     long = ((1, 2, 1024, 16), (1, 16, 65536, 64))[at]
@@ -96,7 +96,7 @@ def cases(small: bool) -> list[Case]:
 
 
 def provable(small: bool = False) -> list[Case]:
-    """Return cases at the sizes of a sweep's batch at d_model 128; small: to see that each runs."""
+    """Return cases at the sizes of a sweep's batch with d_model 128; small: only to see that each runs."""
     B, T, width = (2, 16, 16) if small else (64, 256, 128)
     head = min(64, width)
     return [
@@ -122,7 +122,7 @@ def provable(small: bool = False) -> list[Case]:
 def prove_all(
     device: str = "cuda", dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16), small: bool = False
 ) -> Iterator[Verdict]:
-    """Call each op as a mixer calls it, under auto, and yield each verdict once it is there."""
+    """Call each op as a mixer calls it, under auto, and yield each verdict as soon as it is known."""
     known = set(verdicts_here())
     for case in provable(small):
         call = getattr(import_module(f"zoo.kernels.{case.op}"), case.op)
@@ -135,7 +135,7 @@ def prove_all(
 
 
 def in_chunks(tokens: int, K: int, V: int) -> float:
-    """Count the products of K x V states read and written by that many tokens."""
+    """Return the products of so many tokens that read and write K x V states and read their own chunks."""
     return tokens * (4 * K * V + CHUNK * (K + V))
 
 
@@ -143,7 +143,7 @@ def in_chunks(tokens: int, K: int, V: int) -> float:
 
 
 def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Case:
-    """Return prefill: a sequence from its start, its sums at the end."""
+    """Return the case of prefill: a sequence from its start, with the sums at its end."""
     features = num_features(C)
     return Case(
         name="taylor prefill",
@@ -158,7 +158,7 @@ def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Case:
 
 
 def taylor_decode(B: int, H: int, C: int, V: int) -> Case:
-    """Return decoding: one token on sums in float32."""
+    """Return the case of decoding: one token that starts from sums in float32."""
     features = num_features(C)
 
     def inputs(draw: Draw) -> Inputs:
@@ -180,7 +180,7 @@ def taylor_decode(B: int, H: int, C: int, V: int) -> Case:
 
 
 def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Case:
-    """Return Taylor attention as it trains."""
+    """Return Taylor attention as it is trained."""
     return Case(
         name="taylor attention",
         op="taylor_attention",
@@ -223,7 +223,7 @@ def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Case:
 
 
 def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channel: bool) -> Case:
-    """Return linear attention with a decay a channel of the keys, or a head, as Mamba-2's SSD has."""
+    """Return linear attention with a decay for each key channel, or for each head as in Mamba-2's SSD."""
     decays = (B, H, T, K) if per_channel else (B, H, T)
 
     def inputs(draw: Draw) -> Inputs:
@@ -244,7 +244,7 @@ def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channe
 def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Case:
     """Return the gated delta rule.
 
-    A token also reads the state to correct it, and is solved for among its chunk.
+    A token also reads the state to correct it, and the tokens of a chunk are solved for together.
     """
 
     def inputs(draw: Draw) -> Inputs:
@@ -263,7 +263,7 @@ def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Case:
 
 
 def selective_scan(B: int, T: int, D: int, N: int) -> Case:
-    """Return Mamba's scan; its B T D N exponentials, which bound it beside bytes, are not counted."""
+    """Return Mamba's scan; its B T D N exponentials are not counted, though they bound it as bytes do."""
 
     def inputs(draw: Draw) -> Inputs:
         x, dt, A = draw(B, T, D), F.softplus(draw(B, T, D) - 3), -draw(D, N).float().exp()
@@ -321,10 +321,10 @@ def linear_cross_entropy(N: int, D: int, V: int) -> Case:
 def se_attention(
     B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
 ) -> Case:
-    """Return the attention alone, to blocks that were chosen.
+    """Return attention to given blocks, without their choice.
 
-    Every chunk, or token, has top_k of its past, at equal distances; tokens that follow one another choose
-    blocks that do.  Against attention to everything, and to a window as long as what a token sees at most.
+    Every chunk, or every token, has top_k blocks of its past at equal distances; neighbouring tokens choose
+    neighbouring blocks.  The rivals attend to everything, and to a window as long as a token sees at most.
     """
     span = chunk_size + block_size * top_k
 
@@ -352,7 +352,7 @@ def se_attention(
 
 
 def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Case:
-    """Return the summaries that blocks are chosen by: scores inside each, then one row of values."""
+    """Return the summaries that blocks are chosen by: scores inside each block, then one row of values."""
     return Case(
         name="block summaries",
         op="block_summaries",
@@ -368,9 +368,9 @@ def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Case:
 def block_choice(
     B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
 ) -> Case:
-    """Return the choice by one index set, a row a chunk or a token.
+    """Return the choice by one index set, with a row for each chunk or for each token.
 
-    A row's products are those with the blocks before its chunk.
+    A row is multiplied with the blocks before its chunk.
     """
     chunks = T // chunk_size
     rows, of_one = (T, chunk_size) if per_token else (chunks, 1)

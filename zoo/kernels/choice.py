@@ -4,7 +4,7 @@ auto: what suits the device and the sizes.  reference: the definition.  triton: 
 that has one.  package: another package's kernel, in every op that has one.  An op without an implementation
 of the kind asked for runs as under auto, and the record says so.
 
-The choice is a context, no global: it holds for the calls inside, in this thread, and ends with it.
+The choice is a context, not a global: it holds for the calls inside the context, in this thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,18 +31,18 @@ CARDS = ("cuda",)  # kinds of devices on which kernels are proved
 
 
 class Refused(ValueError):
-    """An op has the kind of implementation asked for, and none that can take these inputs here."""
+    """The error of an op that has the requested kind, but no form of it that can take these inputs here."""
 
 
 @dataclass
 class Choice:
-    """The kind that `kernels=` names, and op -> implementations that ran so far."""
+    """The kind that `kernels=` names, and in `ran` op -> the implementations that ran so far."""
 
     kind: str
     ran: dict[str, set[str]] = field(default_factory=dict)
 
     def record(self) -> dict[str, str]:
-        """Return op -> implementation; several, by length for example, are joined by +."""
+        """Return op -> implementation; several of one op, for different lengths say, are joined by +."""
         return {op: "+".join(sorted(names)) for op, names in sorted(self.ran.items())}
 
 
@@ -51,7 +51,7 @@ _CHOICE: ContextVar[Choice | None] = ContextVar("kernels", default=None)
 
 @contextmanager
 def kernels(kind: str) -> Iterator[Choice]:
-    """Run every op inside as `kernels=KIND` says, and note what ran.  Outside of any: auto."""
+    """Run every op inside the context as `kernels=KIND` says, and note what ran; outside, auto holds."""
     one_of("kernels", kind, KINDS)
     choice = Choice(kind)
     token = _CHOICE.set(choice)
@@ -62,15 +62,15 @@ def kernels(kind: str) -> Iterator[Choice]:
 
 
 class Op:
-    """An operation and its implementations, all of one signature.
+    """An operation and its implementations, which all have one signature.
 
-    forms: in torch, name -> function; "reference" is the definition.  "native" is in C
-        (zoo/kernels/common/native.py): a file of that name in the op's folder, with `absent()`, which says
-        why there is none on this machine, and `unfit(*inputs)`.
-    others: what is imported only to be used, "triton" or a package: each the name of a file in the op's
-        folder, with the function OP_NAME, with `unfit(*inputs)`, which says why it cannot take these inputs
-        (None: it can).  Under auto each runs where it has proved right and faster.
-    prepare: what each input of a form in torch goes through; the others get them as they come.
+    forms: name -> function, in torch; "reference" is the definition.  "native" is in C
+        (zoo/kernels/common/native.py): the file of that name in the op's folder has `absent()`, which returns
+        why this machine has no native form, and `unfit(*inputs)`.
+    others: implementations that are imported only when used, "triton" or a package.  Each is a file of that
+        name in the op's folder, with the function OP_NAME and with `unfit(*inputs)`, which returns why it
+        cannot take these inputs (None: it can).  Under auto each runs where it has proved right and faster.
+    prepare: a function applied to each input of a form in torch; `others` get their inputs unchanged.
     """
 
     def __init__(
@@ -84,18 +84,18 @@ class Op:
         self.package = f"zoo.kernels.{name}"
 
     def run(self, usual: str, *inputs: Any) -> Any:
-        """Run the op on `inputs`, the first a tensor.  usual: the form in torch that suits them best."""
+        """Run the op on `inputs`, the first of them a tensor.  usual: the form that suits the inputs best."""
         choice = _CHOICE.get()
         name, remark = self._choose("auto" if choice is None else choice.kind, usual, inputs)
         self.note(name + remark)
         return self.implementation(name)(*inputs)
 
     def _choose(self, kind: str, usual: str, inputs: tuple[Any, ...]) -> tuple[str, str]:
-        """Return the implementation that runs under `kernels=KIND`, and what the record says of it besides.
+        """Return the implementation that runs under `kernels=KIND`, and a remark on it for the record.
 
         reference: the definition.  auto: the fastest kernel that has proved right and faster on this card,
-        else the usual form.  Another kind: the first of it that can take the inputs; Refused where none can;
-        the usual form where the op has none of that kind.
+        else the usual form.  Another kind: its first form that can take the inputs (Refused: none can), or
+        the usual form where the op has no form of that kind.
         """
         if kind == REFERENCE:
             return REFERENCE, ""
@@ -123,7 +123,7 @@ class Op:
         return name, f" ({faster[name]})"
 
     def _why_not_native(self, usual: str) -> str:
-        """Return why a form in torch stands in for the one in C, where that could not be had."""
+        """Return why a form in torch runs in place of the one in C; "" unless the one in C is missing."""
         if NATIVE not in self.forms or usual in (NATIVE, REFERENCE):
             return ""
         lack = self.module(NATIVE).NATIVE.lack
@@ -136,7 +136,7 @@ class Op:
             choice.ran.setdefault(self.name, set()).add(name)
 
     def implementation(self, name: str) -> Callable[..., Any]:
-        """Return the function of one implementation, which must be there; it takes the op's inputs."""
+        """Return the function of one implementation, which must exist; the function takes the op's inputs."""
         if name not in self.forms:
             return getattr(self.module(name), f"{self.name}_{name}")
         form, prepare = self.forms[name], self.prepare
@@ -196,7 +196,7 @@ def names_with(kind: str) -> list[str]:
 
 
 def contradiction(kind: str, accelerator: str, step: str = "auto") -> str | None:
-    """Return why no machine can run what is asked for on this accelerator, in one line; None: some can."""
+    """Return, in one line, why no machine can run this kind on this accelerator; None: some machine can."""
     if kind == "package" and step == "compile":
         return (
             "trainer.step (=compile) cannot trace what kernels=package calls: "
@@ -208,7 +208,7 @@ def contradiction(kind: str, accelerator: str, step: str = "auto") -> str | None
 
 
 def lacking(kind: str) -> str | None:
-    """Return why this machine cannot run what is asked for, in one line; None: it can."""
+    """Return, in one line, why this machine cannot run this kind; None: it can."""
     if kind in ("auto", REFERENCE):
         return None
     names = dict.fromkeys(name for op in ops() for name in op.of_kind(kind))
@@ -220,9 +220,9 @@ def lacking(kind: str) -> str | None:
 
 
 def check_served(kind: str, run: Callable[[], object]) -> None:
-    """Raise ValueError where nothing that `run` calls has a form of this kind, or one that can be had here.
+    """Raise ValueError if no op that `run` calls has a form of this kind, or if one of them cannot run it.
 
-    run: a forward pass, on few tokens; it is run once, as under auto, unless any kind will do.
+    run: a forward pass on few tokens; it runs once under auto, unless the kind is auto or reference.
     """
     if kind in ("auto", REFERENCE):
         return
@@ -234,9 +234,9 @@ def check_served(kind: str, run: Callable[[], object]) -> None:
 
 
 def unserved(kind: str, used: Iterable[Op]) -> str | None:
-    """Return why a model of these ops cannot run as asked; None: it can.
+    """Return why a model of these ops cannot run under this kind; None: it can.
 
-    It needs one op with such a form; the other ops run as under auto.
+    At least one op must have this kind, and each that has it must be able to run it; others run under auto.
     """
     used = list(used)
     wanted = {op.name: op.of_kind(kind) for op in used}

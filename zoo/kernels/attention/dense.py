@@ -1,13 +1,13 @@
-"""Softmax attention in half precision through matrices of weights, block of queries by block of queries.
+"""Softmax attention in half precision that writes out the weights, one block of queries after another.
 
-On a CPU torch's fused kernel is slower in bfloat16 than in float32, most of all its backward pass.  Here, as
-there, logits and softmax are float32 and the other products take their factors in half precision; but the
-weights are kept for the backward pass, B H T S of them, so this is for sequences of hundreds of tokens.
+On a CPU torch's fused kernel is slower in bfloat16 than in float32, most of all its backward pass.  Here too,
+logits and softmax are float32 and the other products take half-precision factors.  But all B H T S weights
+are kept for the backward pass, so this form is for sequences of hundreds of tokens.
 With p the weights and dp = dy v^T,
 
     dv = p^T dy,   ds = p (dp - sum of p dp over keys) / sqrt C,   dq = ds k,   dk = ds^T q.
 
-The letters are the interface's.
+The letters are those of `attention`.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from torch.autograd import Function
 from zoo.kernels.common.parts import Part, parts
 from zoo.kernels.common.precision import wide
 
-BLOCK = 64  # queries; of a causal block only the keys up to its end are looked at
+BLOCK = 64  # queries; a causal block reads only the keys up to its end
 AT_ONCE = 2**18  # logits in float32: 1 MB, which stays in the cache
-MOST = 2**26  # weights in all: beyond, memory costs more than the products save
+MOST = 2**26  # weights in all; with more, memory costs more time than the products save
 
 
 def dense_is_quicker(q: Tensor, k: Tensor, mask: Tensor | None) -> bool:
-    """Return whether it is, for these inputs: it is so in training, where the backward pass counts."""
+    """Return whether this form is faster here: small inputs in half precision, trained on a CPU."""
     half = q.device.type == "cpu" and q.dtype in (torch.bfloat16, torch.float16)
     trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
     small = q.shape[:-1].numel() * k.shape[-2] <= MOST
@@ -44,7 +44,7 @@ def attention_dense(
     """Return softmax(q k / sqrt C) v over the keys that `mask` shows, or over those up to a query's token."""
     if mask is not None:
         mask = mask.expand(*q.shape[:-1], k.shape[2]).flatten(0, 1)
-    with torch.autocast(q.device.type, enabled=False):  # it would round the logits
+    with torch.autocast(q.device.type, enabled=False):  # autocast would round the logits
         y = _Attention.apply(*(x.flatten(0, 1) for x in (q, k, v)), mask, is_causal)[0]
     return y.unflatten(0, q.shape[:2])
 

@@ -1,7 +1,7 @@
 """Softmax attention by flash-attn (Dao 2023, arXiv 2307.08691), whole or in a window.
 
-Their tensors are [B T H C]; their window (left, right) counts the keys beside the query's own, so ours is
-(window - 1, 0); like ours, their last query stands at the last key, and their biases are -slope (i - j).
+The package's tensors are [B T H C].  Its window (left, right) counts the keys beside the query's own, so ours
+is (window - 1, 0).  As in our op, the last query is at the last key, and biases are -slope (i - j).
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The same attention through torch's fused kernel; a narrow window is cut into bands, O(T window) in all.
+"""Causal softmax attention by torch's fused kernel; a narrow window is cut into bands, O(T window) in all.
 
 The fused kernel has no batching rule on a CPU, so it is wrapped in an operator that has one: stacked members
 become more sequences in the batch.
@@ -38,7 +38,7 @@ def attention_sdpa(
 
 
 def _banded(q: Tensor, k: Tensor, v: Tensor, window: int, slopes: Tensor | None) -> Tensor:
-    """Each block of queries sees its own block of keys and the one before it: no other holds its window."""
+    """Let each block of queries see its own block of keys and the one before, which hold all its windows."""
     (heads, length), num_keys = q.shape[1:3], k.shape[2]
     size = max(window, SMALLEST_BAND)
     blocks = -(-num_keys // size)
@@ -78,9 +78,9 @@ def _mask(
 def scaled_dot_product(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, is_causal: bool = False
 ) -> Tensor:
-    """F.scaled_dot_product_attention on [B H T C], which torch.vmap lifts without a loop over members."""
+    """Return F.scaled_dot_product_attention of [B H T C]; torch.vmap runs all members without a loop."""
     if mask is not None and mask.ndim == 3:
-        mask = mask[None]  # of three dimensions it would fall back to a path several times slower
+        mask = mask[None]  # with three dimensions torch would take a path several times slower
     return torch.ops.zoo.scaled_dot_product(q, k, v, mask, is_causal)
 
 

@@ -21,8 +21,8 @@ def block_choice(
     """Return the ids of a row's N = min(top_k, U) best blocks, best first; -1 where there are fewer.
 
     The score of a block is q . c, summed over the heads of the index set, in float32 at least; ties go to the
-    lowest block.  Of the blocks first_block, first_block + 1, ..., which are ids 0, 1, ..., those count that
-    end at or before `starts`, where the row's chunk begins, the last `max_blocks` of them (None: all).
+    lowest block.  Ids 0, 1, ... are the blocks first_block, first_block + 1, ...  A row chooses among those
+    that end at or before `starts`, where its chunk begins, and of those the last `max_blocks` (None: all).
     (Expansion Span, arXiv 2412.13328, section 3, for one chunk of queries; head h reads summary h G / H.)
     """
     return OP.run(

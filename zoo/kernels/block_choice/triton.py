@@ -1,14 +1,14 @@
 """The choice of blocks in Triton: scores are made in registers, tile by tile, and never stored.
 
 A program takes ROWS rows and a span of the blocks, COLS at a time, and keeps for each row the best so far, in
-no order.  A score and its block are one int64, the bits of the score in the order of its value above those of
-the block counted backwards: the larger is the better, no two are equal, and of equal scores the lowest block
-wins.  A tile's largest replaces the worst that is kept until no row gains by it, so most tiles cost one look.
-`merged` puts the spans of a row together, best first; what two spans have both seen counts once.
+no order.  A score and its block are one int64: the bits of the score, in the order of its value, above those
+of the block counted backwards.  A larger number is better, no two are equal, and of equal scores the lowest
+block wins.  A tile's largest replaces the worst one kept, until no row gains, so most tiles cost one look.
+`_merged` joins the spans of a row, best first; a block that two spans have seen counts once.
 
-What is stored is SLOTS of these a row and a span; the floor is 2 H C FLOPs a row and admissible block and the
-bytes of queries and summaries.  Products are tf32x3: exact to about 2^-21 of the sum of |q c|, as a sum in
-float32 is in another order.  Two blocks whose scores are nearer than that may change places, no others.
+Stored are SLOTS of these numbers for each row and span.  The floor is 2 H C FLOPs for each row and admissible
+block, and the bytes of queries and summaries.  Products are tf32x3: exact to about 2^-21 of the sum of |q c|,
+like a float32 sum in another order.  Only blocks whose scores are nearer than that may change places.
 
 B batch, H query heads, G heads of summaries, I index sets, R rows, U blocks, C channels per head.
 """
@@ -31,14 +31,14 @@ DTYPES = (torch.float32, torch.bfloat16)  # of queries
 PIECE = 32  # channels of a head at a time
 LARGEST = 64  # blocks that a row keeps
 PROGRAMS = 1024  # enough to fill any card: with more, tiles grow and a program walks through several
-EVERY = 2**30  # blocks: more than there are
-MERGED = 512  # of what the spans of a row keep, at most
-LOWEST = tl.constexpr(-(2**63))  # below what stands for any score
+EVERY = 2**30  # more blocks than there are
+MERGED = 512  # about the most numbers that all spans of a row keep
+LOWEST = tl.constexpr(-(2**63))  # below the number of any score
 LAST = tl.constexpr(2**31 - 1)  # blocks are counted backwards from here
 
 
 class Cut(NamedTuple):
-    """The cut of a call.  blocks: of the past, that a program walks through."""
+    """The cut of a call.  blocks: the number of past blocks that one program walks through."""
 
     tile: Blocks
     rows: int

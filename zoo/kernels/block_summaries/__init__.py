@@ -13,7 +13,7 @@ def block_summaries(
 ) -> Float[Tensor, "B H U C"]:
     """Return the mean over a block's queries of softmax(q k / sqrt C) v over its keys; not causal.
 
-    U = T / block_size: whole blocks alone.  In float32 at least, for a rounded one is chosen wrongly.
+    U = floor(T / block_size): only whole blocks.  In float32 at least, as rounding would change the choice.
     (Expansion Span, arXiv 2412.13328, section 3.)
     """
     return OP.run("reference", q, k, v, block_size)

@@ -45,7 +45,7 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
 
 
 class Cut(NamedTuple):
-    """The cut of one program: channels at a time."""
+    """The cut of one program.  channels: the number that is read at a time."""
 
     channels: int
     num_warps: int

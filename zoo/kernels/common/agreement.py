@@ -1,4 +1,4 @@
-"""The distance of an implementation from its definition in float64, output by output, and its bound."""
+"""Measure the distance of an implementation from its definition in float64, and the bound on it."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 Inputs = Sequence[Any]  # tensors, some of which require a gradient, None, numbers
-SMALLEST = 1e-30  # a norm below it counts as it
+SMALLEST = 1e-30  # a smaller norm counts as this one
 SINGLE = torch.finfo(torch.float32).eps
-OTHER_CHOICES = 1e-3  # share of whole numbers (ids of blocks) that rounding may choose otherwise
+OTHER_CHOICES = 1e-3  # share of integers (ids of blocks) that may differ because of rounding
 
 
 @dataclass(frozen=True)
 class Distance:
-    """The distance of one output or gradient from the one in float64: error and bound in norm, over the norm
-    of that one; of whole numbers, the share that differs.
+    """The distance of an output or gradient from its value in float64.  error, bound: norms over the norm of
+    that value; for integers, shares of the numbers that differ.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Distance:
 
     @property
     def near(self) -> bool:
-        """Return whether the error is within its bound: False for one that is no number."""
+        """Return whether the error is within its bound; False if it is NaN."""
         return self.error <= self.bound
 
 
@@ -43,7 +43,7 @@ class Truth:
 
 
 def truth(definition: Callable[..., Any], inputs: Inputs) -> Truth:
-    """Compute the definition in float64 and in the dtype of the inputs, for gradients of the outputs."""
+    """Return the definition's results in float64 and in the dtype of the inputs, for drawn upstreams."""
     upstreams = upstreams_of(definition, inputs)
     exact = results(definition, widened(inputs), upstreams)
     return Truth(upstreams, exact, results(definition, inputs, upstreams))
@@ -54,9 +54,9 @@ def distances(
 ) -> list[Distance]:
     """Return the distances of all outputs, then of the gradient of each input that requires one.
 
-    Allowed is twice the error of the definition on the same inputs, four roundings, and what sums in float32
-    lose: over the largest dimension, growing as its root.  dtype: in which it rounds (autocast); None: the
-    coarsest of the inputs.
+    The bound is twice the error of the definition on the same inputs, plus four roundings, plus the loss of
+    sums in float32, which grows as the root of the largest dimension.  Roundings are those of the coarsest
+    dtype among the inputs and `dtype` (autocast's; None: there is none).
     """
     mine = results(ours, inputs, true.upstreams)
     if len(mine) != len(true.exact):
@@ -94,7 +94,7 @@ def _rounding(inputs: Inputs, dtype: torch.dtype | None) -> float:
 
 
 def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Tensor]) -> list[Tensor]:
-    """Return the outputs, and for these gradients of them the gradient of each input that requires one."""
+    """Return the outputs, then the gradient of each input that requires one, for these upstreams."""
     outputs = outputs_of(function, inputs)
     wanted = [x for x in inputs if requires_gradient(x)]
     pairs = [(y, u.to(y)) for y, u in zip(outputs, upstreams, strict=True) if y.requires_grad]
@@ -108,7 +108,7 @@ def requires_gradient(x: Any) -> bool:
 
 
 def outputs_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
-    """Return the outputs as a list, without what is None."""
+    """Return the outputs as a list, without those that are None."""
     y = function(*inputs)
     return [y] if isinstance(y, Tensor) else [each for each in y if each is not None]
 
@@ -124,7 +124,7 @@ def widened(inputs: Inputs) -> list[Any]:
 
 
 def upstreams_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
-    """Draw gradients of the outputs, in float64."""
+    """Draw gradients for the outputs, in float64."""
     with torch.no_grad():
         shapes = [y.shape for y in outputs_of(function, inputs)]
     rng = torch.Generator().manual_seed(0)
@@ -133,7 +133,7 @@ def upstreams_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
 
 
 def same_bits_twice(function: Callable[..., Any], inputs: Inputs) -> bool:
-    """Return whether a second call gives every output and gradient bit for bit."""
+    """Return whether a second call repeats every output and gradient bit for bit."""
     upstreams = upstreams_of(function, inputs)
     pairs = zip(results(function, inputs, upstreams), results(function, inputs, upstreams), strict=True)
     return all(torch.equal(one, other) for one, other in pairs)

@@ -1,4 +1,4 @@
-"""Packages and devices that this machine can run kernels with."""
+"""Find out which packages and devices this machine has to run kernels."""
 
 import functools
 import importlib
@@ -8,9 +8,9 @@ import warnings
 
 from zoo.common.checks import one_line
 
-# what must import for an implementation to run
+# implementation -> the module that it needs
 MODULES = {"triton": "triton", "flash_attn": "flash_attn", "mamba_ssm": "mamba_ssm", "fla": "fla"}
-COMPILED = {"mamba_ssm": "selective_scan_cuda"}  # its own import lets the lack of it pass
+COMPILED = {"mamba_ssm": "selective_scan_cuda"}  # mamba_ssm imports even where this module is missing
 
 
 @functools.cache
@@ -31,12 +31,12 @@ def absent(name: str) -> str | None:
 
 
 def no_device() -> str | None:
-    """Return why compiled kernels have nothing to run on here; None: they have."""
+    """Return why this machine has no device for compiled kernels; None: it has one."""
     from torch import cuda
 
     return None if cuda.is_available() or interpreted() else "no CUDA device"
 
 
 def interpreted() -> bool:
-    """Return whether Triton runs kernels in Python, on the CPU: TRITON_INTERPRET=1 before its import."""
+    """Return whether Triton interprets kernels on the CPU (TRITON_INTERPRET=1, set before its import)."""
     return os.environ.get("TRITON_INTERPRET", "0") == "1"

@@ -1,13 +1,13 @@
-"""Work that stays in a CPU's cache: some sequences at a time."""
+"""Cut work into parts of a few sequences, each of which stays in a CPU's cache."""
 
 import torch
 from torch import Tensor
 
 
 def tiles(like: Tensor, sequences: int, scalars: int, cached: int) -> list[slice]:
-    """Cut sequences of so many scalars into parts, as many as `cached` scalars hold, one at least.
+    """Cut sequences of `scalars` scalars each into parts of at most `cached` scalars, one sequence at least.
 
-    All at once where `like` is on a GPU, and for a compiler: they want it so.
+    Where `like` is on a GPU, or a compiler traces, one part holds everything, which is faster there.
     """
     each = max(1, cached // scalars)
     if like.is_cuda or torch.compiler.is_compiling():

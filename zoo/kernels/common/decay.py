@@ -1,4 +1,4 @@
-"""The decay between tokens, where every token lets the past decay by a factor of its own."""
+"""Compute the decay between tokens, where every token multiplies the past by a factor of its own."""
 
 import torch
 from jaxtyping import Float
@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 def decays(log_decay: Float[Tensor, "*any C"]) -> tuple[Float[Tensor, "*any C C"], Float[Tensor, "*any C 1"]]:
-    """Return exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i.
+    """Return exp of the sums of log_decay over (j, i], 0 for i < j, and exp of the sums up to i.
 
-    Each sum is added up by itself: a difference of two long sums would lose what stands between them.
+    Each sum is added up by itself: the difference of two long sums would lose the terms between them.
     """
     size = log_decay.shape[-1]
     sums = log_decay[..., None].expand(*log_decay.shape, size).tril(-1).cumsum(-2)
@@ -19,7 +19,7 @@ def decays(log_decay: Float[Tensor, "*any C"]) -> tuple[Float[Tensor, "*any C C"
 def carried(
     M: Float[Tensor, "B H N K K"], N: Float[Tensor, "B H N K V"], state: Float[Tensor, "B H K V"] | None
 ) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """Return the state S that each chunk starts from, and the last, where a chunk makes M S + N of it."""
+    """Return the state S that each chunk starts from, and the last; a chunk turns S into M S + N."""
     S = torch.zeros_like(N[:, :, 0]) if state is None else state
     starts = []
     for M_n, N_n in zip(M.unbind(2), N.unbind(2), strict=True):

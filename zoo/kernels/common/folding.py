@@ -1,4 +1,4 @@
-"""The batching rule of ops whose first dimension is a batch: stacked members become more of it."""
+"""The batching rule of ops whose first dimension is a batch: stacked members become a larger batch."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
@@ -8,9 +8,9 @@ from torch.autograd import Function
 
 
 class Folding(Function):
-    """An op under torch.vmap: members * B sequences, all that goes in and comes out having B in front.
+    """An op that torch.vmap runs on members * B sequences; every input and output has B in front.
 
-    unbatched: places of inputs that have no batch and are the same for all members.
+    unbatched: positions of the inputs that have no batch and are the same for all members.
     """
 
     unbatched: ClassVar[Collection[int]] = ()
@@ -40,10 +40,10 @@ class Gradients(Folding):
 def fold(
     members: int, in_dims: Sequence[int | None], inputs: Sequence[Any], unbatched: Collection[int] = ()
 ) -> list[Any]:
-    """Turn arguments of a rule of torch.vmap into inputs with members * B in front; numbers stay.
+    """Turn the arguments of a torch.vmap rule into inputs with members * B in front; numbers stay the same.
 
-    unbatched: as of `Folding`.
-    What was contiguous is so again: a kernel that counts on it sees no view of one member for all.
+    unbatched: as in `Folding`.
+    A contiguous input stays contiguous, as kernels rely on it: they get no view of one member for all.
     """
     return [
         _folded(members, dim, x) if isinstance(x, Tensor) and i not in unbatched else x
@@ -52,12 +52,12 @@ def fold(
 
 
 def _folded(members: int, dim: int | None, x: Tensor) -> Tensor:
-    folded = members_first(members, dim, x).flatten(0, 1)  # of a batch of one no copy, but a view
+    folded = members_first(members, dim, x).flatten(0, 1)  # for a batch of one a view, not a copy
     return folded if dim == 0 else folded.contiguous()
 
 
 def members_first(members: int, dim: int | None, x: Tensor) -> Tensor:
-    """Turn an argument of a rule of torch.vmap into one with the members as its first dimension."""
+    """Return an argument of a torch.vmap rule with the members as its first dimension."""
     return x.expand(members, *x.shape) if dim is None else x.movedim(dim, 0)
 
 

@@ -1,9 +1,9 @@
-"""C in this package, made into a library by the machine's own compiler when it is first wanted.
+"""Compile the C files of this package into libraries with the machine's own compiler, at their first use.
 
-Never required: an op says why it has none, and runs in torch.  A library is of its source, the compiler and
-the processor.  It is kept in $XDG_CACHE_HOME/zoo/native (~/.cache/zoo/native), beside its checksum; where
-nothing can be kept, or others can write, each process makes its own.  Before a process takes it, it compares
-it with the form in torch.
+No library is required: an op without one says why, and runs in torch.  A library depends on its source, the
+compiler and the processor.  It is kept in $XDG_CACHE_HOME/zoo/native (~/.cache/zoo/native), beside its
+checksum; where nothing can be kept, or others can write, each process makes its own.  Before a process uses a
+library, it compares the library with the form in torch.
 """
 
 import ctypes
@@ -30,24 +30,24 @@ from zoo.kernels.common import processor
 from zoo.kernels.common.private import Unsafe, cache_folder, make_private, read_file
 
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC")
-WIDE = "-mprefer-vector-width=512"  # compilers take half of the widest registers by themselves
+WIDE = "-mprefer-vector-width=512"  # by default compilers use half of the widest registers
 MOST_BYTES = 1 << 24  # of a library; one has some 20,000
-PATIENCE = 60.0  # seconds for a compiler; it needs one
+PATIENCE = 60.0  # seconds that a compiler may take; it needs about one
 
-CLOSE = 1e-4  # how far from the form in torch, relative to the largest; rounding makes 1e-6 of it
+CLOSE = 1e-4  # the most distance from the form in torch, over its largest number; rounding makes 1e-6
 
 Library = Callable[..., None]  # (name of a function, its arguments: tensors and whole numbers)
 Form = Callable[..., Any]
 
 
 class Missing(Exception):
-    """There is no library here, for a reason in one line."""
+    """The error of a library that cannot be had here; its message is one line."""
 
 
 class Native:
     """The functions of one C file, which compute in float32.
 
-    form: made of them.  right: the form in torch that it is compared with.  inputs: to compare them on.
+    form: the op's form that calls them.  right: the form in torch to compare it with, on what `inputs` draws.
     """
 
     def __init__(self, source: Path, form: Form, right: Form, inputs: Callable[[], Sequence[Tensor]]) -> None:
@@ -57,10 +57,10 @@ class Native:
         self.library = functools.cache(lambda: library(self.source))
 
     def _absent(self) -> str | None:
-        """Return why there is none on this machine; None: there is, and it computes what it should."""
+        """Return why this machine has no library that computes what it should; None: it has one."""
         try:
             self.library()
-            with ThreadPoolExecutor(1) as thread:  # where no mode of the caller's holds: autocast, vmap
+            with ThreadPoolExecutor(1) as thread:  # in which no mode of the caller holds: autocast, vmap
                 off = thread.submit(self._distance).result()
         except Missing as error:
             self.lack = str(error)
@@ -69,7 +69,7 @@ class Native:
         return self.lack
 
     def unfit(self, *inputs: Tensor | None) -> str | None:
-        """Return why it cannot take these inputs; None: it can."""
+        """Return why the library cannot take these inputs; None: it can."""
         given = [x for x in inputs if x is not None]
         if other := next((x.device.type for x in given if x.device.type != "cpu"), None):
             return f"native runs on a CPU, and a tensor is on {other}"
@@ -86,11 +86,11 @@ class Native:
         apart = [
             (native - right).abs().max() / right.abs().max() for native, right in zip(*ways, strict=True)
         ]
-        return float(torch.stack(apart).max())  # NaN, where one is
+        return float(torch.stack(apart).max())  # NaN if any distance is NaN
 
 
 def side_by_side(run: Callable[[int, slice], Any], members: int, rows: int) -> list[Any]:
-    """Run every share of each member's rows, on as many threads as torch has, and return the results."""
+    """Run every share of each member's rows, on as many threads as torch uses, and return the results."""
     threads = torch.get_num_threads()
     each = max(1, -(-rows // threads))
     shares = [(p, slice(lo, lo + each)) for p in range(members) for lo in range(0, rows, each)]
@@ -101,7 +101,7 @@ def side_by_side(run: Callable[[int, slice], Any], members: int, rows: int) -> l
 
 
 def drawn(*sizes: tuple[int, ...]) -> list[Tensor]:
-    """Draw normal numbers in float32, whatever the default is; the same in each process."""
+    """Draw normal numbers in float32, whatever the default dtype is; they are the same in each process."""
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes]
 
@@ -114,7 +114,7 @@ def _outputs_and_gradients(form: Form, inputs: Sequence[Tensor]) -> list[Tensor]
 
 
 def library(source: Path) -> Library:
-    """Return the functions of a C file, compiled now or before.  Missing: they cannot be had, and why."""
+    """Return the functions of a C file, compiled now or before.  Missing: why they cannot be had."""
     compiler = _compiler()
     wide = [WIDE] * (platform.machine().lower() in ("x86_64", "amd64"))
     command = [*compiler, *FLAGS, *wide]
@@ -157,12 +157,12 @@ def _warn(text: str) -> None:
 
 
 def folder() -> Path:
-    """Return where this user's libraries are kept; OSError: no home is known."""
+    """Return the folder that keeps this user's libraries; OSError: no home is known."""
     return cache_folder("native")
 
 
 def _stored(path: Path, command: list[str]) -> Library:
-    """Load a library that is as it was written, by the checksum beside it; make it anew where it is not."""
+    """Load a library if it matches the checksum beside it; otherwise compile it again and load that."""
     try:
         whole = _checksum(read_file(path, MOST_BYTES, private=True))
         if whole != read_file(_checksum_of(path), MOST_BYTES, private=True):
@@ -181,7 +181,7 @@ def _checksum(text: bytes) -> bytes:
 
 
 def _make(path: Path, command: list[str]) -> None:
-    """Compile, and put the library and then its checksum there, each on the disk before it has its name."""
+    """Compile the library, then write its checksum; each file is synced to disk before it gets its name."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         _output([*command, str(part)])
@@ -219,7 +219,7 @@ def _loaded(path: Path, compiler: str) -> Library:
 
 
 def _plain(argument: Any) -> Any:
-    """Give a number as a long, a tensor as the place of its first scalar; refuse what C would misread."""
+    """Return a number as a long, a tensor as the address of its first scalar; refuse what C would misread."""
     if not isinstance(argument, Tensor):
         return ctypes.c_long(argument)
     if argument.dtype not in (torch.float32, torch.int64) or argument.device.type != "cpu":
@@ -244,6 +244,6 @@ def _output(command: list[str]) -> str:
 
 @functools.cache
 def _processor() -> str:
-    """Return what -march=native reads; a home may be shared by machines that differ in it."""
+    """Return what -march=native depends on; machines that differ in it may share a home folder."""
     known = processor.facts()
     return "".join(known.get(key, "") for key in ("model name", "flags", "Features")) or platform.processor()

@@ -1,9 +1,9 @@
-"""Adapters of other packages' kernels: checks of inputs, and members of a population stacked.
+"""Helpers for the adapters of other packages' kernels: checks of inputs, and rules for stacked members.
 
 A package's autograd function has no batching rule.  An adapter is therefore registered as an operator that
-has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.  Adapters
-switch off what pyright says of calls of a package: it need not be installed, and wraps its functions in
-untyped ones.
+has one: stacked members become a larger batch, as everywhere (folding.py), or more channels.  Adapters switch
+off pyright's reports on calls of a package, because the package may not be installed and wraps its functions
+in untyped ones.
 """
 
 import importlib
@@ -22,10 +22,10 @@ _LIBRARY = torch.library.Library("zoo", "FRAGMENT")
 
 
 def lifted(*, unbatched: Collection[int] = (), by_channel: bool = False) -> Callable[[Form], Form]:
-    """Return a decorator: it makes a function an operator that torch.vmap lifts and autograd sees through.
+    """Return a decorator that makes a function an operator with a vmap rule; autograd sees through it.
 
-    unbatched: places of the arguments without a batch dimension; members that differ there run one by one.
-    by_channel: the function computes each channel, the last dimension of all, by itself.
+    unbatched: positions of the arguments without a batch; members that differ in them run one by one.
+    by_channel: the function computes each channel (the last dimension of every tensor) by itself.
     """
 
     def decorate(function: Form) -> Form:
@@ -83,7 +83,7 @@ def off_device(package: str, x: Tensor) -> str | None:
 
 
 def not_half(package: str, *tensors: Tensor) -> str | None:
-    """Return why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
+    """Return why a package that takes only half precision cannot take these dtypes; None: it can."""
     kinds = list(dict.fromkeys(x.dtype for x in tensors))
     if len(kinds) == 1 and kinds[0] in HALF:
         return None
@@ -94,9 +94,9 @@ def not_half(package: str, *tensors: Tensor) -> str | None:
 
 
 def untrained_gates(*inputs: Tensor) -> str | None:
-    """Return why fla does not train a decay of each head here; None: it does.
+    """Return why fla cannot train with a decay for each head here; None: it can.
 
-    On Hopper its backward pass is wrong by some versions of Triton, which it says after it is tuned.
+    On Hopper its backward pass is wrong with some versions of Triton, and fla says so only after tuning.
     """
     if not (inputs[0].is_cuda and torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
         return None
@@ -108,6 +108,6 @@ def untrained_gates(*inputs: Tensor) -> str | None:
 
 
 def too_wide(package: str, *tensors: Tensor) -> str | None:
-    """Return why the package cannot take float64, where one of the tensors has it; None: none has."""
+    """Return why the package cannot take these tensors, if one of them is float64; None: none is."""
     wide = next((x.dtype for x in tensors if x.dtype.itemsize > 4), None)
     return f"{package} takes float32 and half precisions, and a tensor is {wide}" if wide else None

@@ -1,11 +1,11 @@
-"""Attention a part at a time: few weights at once, for the cache, and only keys that the part sees."""
+"""Cut attention into parts that hold few weights, for the cache, and read only the keys that they see."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """Sequences, queries of theirs, and the keys that some of them see."""
+    """Some sequences, some of their queries, and the keys that any of these queries sees."""
 
     rows: slice
     queries: slice
@@ -13,9 +13,9 @@ class Part(NamedTuple):
 
 
 def parts(count: int, length: int, size: int, at_once: int, keys: int | None = None) -> Iterator[Part]:
-    """Yield `count` sequences of `length` queries, `size` queries and about `at_once` weights at a time.
+    """Yield parts of `count` sequences of `length` queries: `size` queries and about `at_once` weights each.
 
-    keys: how many there are, all of which every part sees; None: causal, the keys up to a part's last query.
+    keys: the number of keys, all of which every part sees; None: causal, the keys up to a part's last query.
     """
     rows = max(1, at_once // (size * (length if keys is None else keys)))
     for n in range(0, count, rows):

@@ -13,7 +13,7 @@ def wide(x: Any) -> Any:
 
 
 def narrowest(*factors: Tensor) -> list[Tensor]:
-    """Return tensors that are multiplied with each other in the dtype of the narrowest."""
+    """Return the factors of a product, all in the dtype of the narrowest one."""
     dtype = min((x.dtype for x in factors), key=lambda dtype: dtype.itemsize)
     return [x.to(dtype) for x in factors]
 

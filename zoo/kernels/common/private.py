@@ -1,4 +1,4 @@
-"""Folders of what is computed once a user (compiled libraries, verdicts): nobody else may write there."""
+"""A user's cache folders (for compiled libraries and verdicts), in which nobody else may write."""
 
 import os
 import stat
@@ -8,11 +8,11 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Unsafe(OSError):
-    """Somebody else can write what would be trusted."""
+    """The error of a file or folder that would be trusted, but that other users can write."""
 
 
 def cache_folder(name: str) -> Path:
-    """Return $XDG_CACHE_HOME/zoo/NAME (~/.cache/zoo/NAME), there or not; OSError: no home is known."""
+    """Return $XDG_CACHE_HOME/zoo/NAME (~/.cache/zoo/NAME), existing or not; OSError: no home is known."""
     try:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError:
@@ -36,7 +36,7 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
 
 
 def read_file(path: Path, most: int, private: bool = False) -> bytes:
-    """Return the bytes of a regular file, at most so many; private: nobody else may write it."""
+    """Return the bytes of a regular file.  OSError: more than `most`, or, if private, others may write it."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

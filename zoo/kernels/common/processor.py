@@ -1,10 +1,10 @@
-"""The facts that Linux tells of a processor."""
+"""Read what Linux reports on the processor."""
 
 from pathlib import Path
 
 
 def facts() -> dict[str, str]:
-    """Return what /proc/cpuinfo says of the first processor, key to value; {} without that file."""
+    """Return the first processor's facts in /proc/cpuinfo, key -> value; {} without that file."""
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:

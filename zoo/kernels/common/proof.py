@@ -1,7 +1,7 @@
-"""Compare a kernel with its definition, and time both: python -m zoo.kernels.common.proof REQUEST ANSWER
+"""Compare a kernel with its definition and time it: python -m zoo.kernels.common.proof REQUEST ANSWER
 
-A process of its own (verdicts.py starts it), because a kernel may take its process with it.  Both files are
-made by that module and by this one, in a folder that only the user can enter.
+This is a process of its own, started by verdicts.py, because a kernel may end its process.  verdicts.py
+writes REQUEST and this module ANSWER, in a folder that only the user can enter.
 """
 
 import json
@@ -33,8 +33,8 @@ from zoo.kernels.common.agreement import (
 )
 from zoo.kernels.common.ragged import few_rows, ragged
 
-ROUNDS = 5  # of both forms in turn
-REPLAY_S, MOST_CALLS = 0.002, 32  # calls in one graph: starting it then takes little of its time
+ROUNDS = 5  # in each of which both forms are timed in turn
+REPLAY_S, MOST_CALLS = 0.002, 32  # of one graph: its launch is then a small share of its time
 INSTANT_S = 1e-9  # no call takes less
 Run = Callable[[], object]
 End = Literal["right", "wrong", "crashes", "hangs", ""]
@@ -43,10 +43,10 @@ Seconds = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True)
 class Request:
-    """The kernel to prove.  package: of the op.  usual: the form in torch that the kernel would replace.
-    inputs: the cell's own, on their device.  autocast: its dtype where it is on.  limit: seconds, after which
-    SIGALRM ends it all.  trained: for each input, whether `main` is to let it require a gradient, which the
-    asking process may not do inside torch.func.
+    """The kernel to prove.  package: that of the op.  usual: the form that the kernel would replace.
+    inputs: the cell's own, on their device.  autocast: its dtype where it is on.  limit: seconds after which
+    SIGALRM ends the proof.  trained: for each input, whether `main` makes it require a gradient, which the
+    requesting process may not do inside torch.func.
     """
 
     package: str
@@ -65,10 +65,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """The end of a proof.  end: right, wrong, crashes or hangs; "": nothing can be said of the kernel, for a
-    reason not its own. why: in words, where it is not right.  error, bound: of the output or gradient
-    (`worst`) that is nearest to its bound, or farthest past it.  seconds, usual_seconds: of a call, with
-    gradients where it is trained.
+    """The result of a proof.  end: right, wrong, crashes or hangs; "": nothing is known of the kernel, for a
+    reason that is not its own.  why: the reason, if the end is not right.  error, bound: of the output or
+    gradient (`worst`) that is nearest to its bound, or farthest past it.  seconds, usual_seconds: of a call,
+    with gradients where the op is trained.
     """
 
     end: End
@@ -88,7 +88,7 @@ def compared_and_timed(request: Request) -> Answer:
         cases = [(inputs, truth(definition, inputs)) for inputs in _cases(op, request)]
         usual = _call_of(op.implementation(request.usual), request.inputs)
         usual()
-    except Exception as error:  # the definition's, or the card's: no word on the kernel
+    except Exception as error:  # of the definition or the card, so it says nothing of the kernel
         return Answer("", _described(error))
     try:
         kernel = op.implementation(request.kernel)
@@ -108,7 +108,7 @@ def _described(error: Exception) -> str:
 
 
 def _cases(op: Any, request: Request) -> Iterator[list[Any]]:
-    """Yield a few rows at the cell's own sizes, and at a length that no block divides where that is taken."""
+    """Yield a few rows at the cell's own sizes, then at a length that no block divides, if the kernel can."""
     sized = getattr(import_module(request.package), op.name)
     yield (few := few_rows(sized, request.inputs))
     shorter = ragged(sized, few)
@@ -119,7 +119,7 @@ def _cases(op: Any, request: Request) -> Iterator[list[Any]]:
 def compared(
     kernel: Callable[..., Any], cases: Sequence[tuple[list[Any], Truth]], dtype: torch.dtype | None
 ) -> Answer:
-    """Compare in memory that is NaN where nothing was written, then run twice in memory as it comes."""
+    """Compare in memory that is NaN until written, then check that two ordinary calls give the same bits."""
     with poisoned():
         held = [one for inputs, true in cases for one in distances(kernel, true, inputs, dtype)]
     worst = max(held, key=lambda one: one.error / one.bound if one.error == one.error else float("inf"))
@@ -134,7 +134,7 @@ def compared(
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """Fill new memory with NaN (`torch.utils.deterministic`): no right result of before lies there."""
+    """Fill new memory with NaN (`torch.utils.deterministic`), so that it holds no earlier, right result."""
     before = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -147,20 +147,20 @@ def poisoned() -> Iterator[None]:
 def _call_of(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
     """Return a call that gives the outputs, and the gradients of what is trained."""
     if any(map(requires_gradient, inputs)):
-        upstreams = [u.float() for u in upstreams_of(function, inputs)]  # once: no copy while it is timed
+        upstreams = [u.float() for u in upstreams_of(function, inputs)]  # cast here, so that no cast is timed
         return lambda: results(function, inputs, upstreams)
     return torch.no_grad()(lambda: function(*inputs))
 
 
 def timed(runs: Sequence[Run], device: str) -> list[float]:
-    """Return the median seconds of each, in turn; in captured graphs on a card, where all can be captured."""
+    """Return the median seconds of each run, timed in turn; in CUDA graphs if a card can capture them all."""
     for run in runs:
         run()
     clocks = [partial(_seconds, run, device) for run in runs]
     if device == "cuda":
         try:
             clocks = [captured(run) for run in runs]
-        except RuntimeError:  # one waits for the device: then neither goes through a graph
+        except RuntimeError:  # one run waits for the device, so neither is timed in a graph
             torch.cuda.synchronize()
     times = [[clock() for clock in clocks] for _ in range(ROUNDS)]
     return [max(INSTANT_S, statistics.median(each)) for each in zip(*times, strict=True)]
@@ -180,7 +180,7 @@ def _wait_for(device: str) -> None:
 
 
 def captured(run: Run, calls: int | None = None) -> Callable[[], float]:
-    """Return a clock: the seconds of a call in a CUDA graph of so many; None: of as many as last a while."""
+    """Return a clock: the seconds of a call in a CUDA graph of `calls`; None: of as many as last REPLAY_S."""
     if calls is None:
         one = captured(run, 1)
         one()
@@ -196,7 +196,7 @@ def captured(run: Run, calls: int | None = None) -> Callable[[], float]:
             for _ in range(calls):
                 run()
     finally:
-        torch.cuda.set_stream(usual)  # torch does not where a capture fails
+        torch.cuda.set_stream(usual)  # torch does not restore it where a capture fails
     return partial(_replayed, graph, calls)
 
 
@@ -215,7 +215,7 @@ def answer_to(request: Request) -> Answer:
     with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
         answer = compared_and_timed(request)
         if answer.end == "right":
-            _wait_for(device)  # an error on the card may be late
+            _wait_for(device)  # an error on the card may be reported late
     return answer
 
 

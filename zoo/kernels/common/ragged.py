@@ -1,4 +1,4 @@
-"""Shorter inputs of an op, by the names that its function gives dimensions: "B H T C"."""
+"""Make shorter inputs of an op, by the names of dimensions in its function's annotations: "B H T C"."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -8,16 +8,16 @@ from torch import Tensor
 
 LENGTHS = ("T", "S", "R", "N")  # of tokens, keys, rows, answers: cut alike, to a size that no block divides
 ROWS = "B"
-FEWEST_ROWS = 2  # what is compared in float64 need not be the whole batch
+FEWEST_ROWS = 2  # that are compared in float64; this need not be the whole batch
 
 
 def few_rows(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
-    """Return the first FEWEST_ROWS of a batch.  op: the function with the shapes of its inputs."""
+    """Return the first FEWEST_ROWS of a batch.  op: the function annotated with its inputs' shapes."""
     return _cut(op, inputs, {ROWS: lambda size: min(size, FEWEST_ROWS)})
 
 
 def ragged(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any] | None:
-    """Return inputs of some tokens fewer; None: there is one, or they hold more than tensors and numbers."""
+    """Return inputs with some tokens fewer; None: with one token, or with more than tensors and numbers."""
     if any(x is not None and not isinstance(x, Tensor | int | float) for x in inputs):
         return None
     cut = _cut(op, inputs, dict.fromkeys(LENGTHS, lambda size: size - min(7, size // 2)))
@@ -26,7 +26,7 @@ def ragged(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any] | None:
 
 
 def _cut(op: Callable[..., Any], inputs: Sequence[Any], sizes: dict[str, Callable[[int], int]]) -> list[Any]:
-    """Return contiguous copies; what was trained is."""
+    """Return contiguous copies cut to `sizes`; a copy requires a gradient where its input does."""
     annotations = [p.annotation for p in inspect.signature(op).parameters.values()]
     sized = [list(_sized(*pair)) for pair in zip(inputs, annotations, strict=False)]
     known = {word: size for words in sized for word, _, size in words}
@@ -43,7 +43,7 @@ def _cut(op: Callable[..., Any], inputs: Sequence[Any], sizes: dict[str, Callabl
 
 
 def _sized(x: Any, annotation: Any) -> Iterator[tuple[str, int, int]]:
-    """Yield word, place from the end, size; "..." and what stands before it are left out."""
+    """Yield each dimension's word, place from the end and size; "..." and all before it are left out."""
     if not isinstance(x, Tensor):
         return
     for place, word in enumerate(reversed(_dimensions(annotation, x.ndim)), start=1):
@@ -53,9 +53,7 @@ def _sized(x: Any, annotation: Any) -> Iterator[tuple[str, int, int]]:
 
 
 def _dimensions(annotation: Any, count: int) -> list[str]:
-    """Return the words of Float[Tensor, "B T C"], or of that one in a union with so many; [] where there is
-    none.
-    """
+    """Return the words of Float[Tensor, "B T C"], or of the one in a union with `count` of them; else []."""
     kinds = [kind for kind in (annotation, *get_args(annotation)) if hasattr(kind, "dim_str")]
     for words in ([word.lstrip("#") for word in kind.dim_str.split()] for kind in kinds):
         if len(words) == count or ("..." in words and len(words) <= count + 1):

@@ -1,8 +1,8 @@
-"""A recurrence over tokens whose state is a matrix a head, in C: the steps, and back through them.
+"""A recurrence over tokens in C, forward and backward, whose state is one matrix for each head.
 
-The C file has two functions, `forward` and `backward`, of the arguments that `Recurrence` gives them here.
+The C file has two functions, `forward` and `backward`, with the arguments that `Recurrence` passes to them.
 B batch, H heads, T steps, K key channels, V value channels; inputs are [B H T x], in the op's order: queries,
-keys, values and what else a step reads.
+keys, values and whatever else a step reads.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Recurrence(Folding):
 
     @staticmethod
     def number(given: Sequence[Tensor]) -> int:
-        """Return the one number that the C functions want to know beside the sizes."""
+        """Return the one number that the C functions need besides the sizes."""
         del given
         return 1
 
@@ -51,7 +51,7 @@ class Recurrence(Folding):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        *saved, _ = inputs  # the first state is among the saved ones
+        *saved, _ = inputs  # the saved states begin with the first state
         ctx.save_for_backward(*saved, output[2])
         ctx.mark_non_differentiable(output[2])
 
@@ -79,13 +79,13 @@ def _sizes(given: Sequence[Tensor], number: int) -> tuple[int, ...]:
 
 
 def _scratch(given: Sequence[Tensor]) -> Tensor:
-    """Make room for a block of states, and for what a step makes beside one."""
+    """Return memory for a block of states, and for what a step computes besides its state."""
     K, V = given[1].shape[3], given[2].shape[3]
     return given[0].new_empty((BLOCK + 1) * (K * V + 2 * (K + V)))
 
 
 def _rows(s: Tensor) -> Tensor:
-    """Return a tensor of any strides but 1 in the last dimension."""
+    """Return `s` with stride 1 in the last dimension; its other strides may be any."""
     return s if s.stride(-1) == 1 or s.shape[-1] == 1 else s.contiguous()
 
 
@@ -94,6 +94,6 @@ def _strides(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _by_time(like: Tensor, channels: int) -> Tensor:
-    """Make [B T H channels] for [B H T x]: heads lie within a token, as in the mixers' projections."""
+    """Return an empty [B T H channels] for [B H T x]: a token's heads are adjacent, as in projections."""
     B, H, T, _ = like.shape
     return like.new_empty(B, T, H, channels)

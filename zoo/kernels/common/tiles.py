@@ -1,7 +1,7 @@
 """Steps that our Triton kernels share: rows of a matrix in and out of registers, products on tensor cores."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+# a function under triton.jit is not Python, and its arguments are not what their Python types say
 
 import triton
 import triton.language as tl
@@ -12,17 +12,17 @@ from zoo.kernels.common.available import interpreted
 
 
 def power_of_two(size: int) -> int:
-    """Return the size that a tile of `size` columns is filled up to: a product takes 16 at least."""
+    """Return the power of two that a tile of `size` columns is filled up to; a product takes 16 at least."""
     return max(16, triton.next_power_of_2(size))
 
 
 def hopper() -> bool:
-    """Return whether the factors of a product may stay in shared memory: before, they fill the registers."""
+    """Return whether a product's factors may stay in shared memory; before Hopper they fill registers."""
     return interpreted() or driver.active.get_current_target().arch >= 90  # pyright: ignore
 
 
 def rows_last(x: Tensor) -> Tensor:
-    """Return x with its last dimension contiguous, which `load_rows` and `store_rows` take for granted."""
+    """Return x with its last dimension contiguous, as `load_rows` and `store_rows` assume."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 

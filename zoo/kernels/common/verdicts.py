@@ -1,11 +1,11 @@
 """Verdicts on kernels on a card: right or wrong, and their seconds against those of the usual form.
 
-A verdict is of one card, the versions of torch, Triton and the package, the kernel's source, and the widths
-and dtypes of the inputs.  Where any of these differs there is no verdict, and one is found in a process of
-its own (proof.py), once for all cells of a machine.  Each is a JSON file in $XDG_CACHE_HOME/zoo/verdicts
-(~/.cache/zoo/verdicts).  What is read is checked, and is data.
+A verdict holds for one card, the versions of torch, Triton and the package, the kernel's source, and the
+widths and dtypes of the inputs.  Where any of these differs there is no verdict yet, and a process of its own
+(proof.py) finds one, once for all cells of a machine.  Each verdict is a JSON file in
+$XDG_CACHE_HOME/zoo/verdicts (~/.cache/zoo/verdicts), which is checked when read, and holds only data.
 
-Nothing is proved on a CPU.  What cannot be proved for a reason that is not the kernel's (no memory left, a
+Nothing is proved on a CPU.  A kernel that cannot be proved for a reason other than itself (no memory left, a
 card for one process alone) has no verdict: the usual form runs, and the next process tries again.
 """
 
@@ -42,19 +42,19 @@ from zoo.kernels.common.private import cache_folder, make_private, read_file
 from zoo.kernels.common.proof import Answer, Request
 
 ROOT = Path(__file__).parents[3]
-CHOOSING = ("zoo.kernels.choice", "zoo.kernels.common.available")  # not what is computed
+CHOOSING = ("zoo.kernels.choice", "zoo.kernels.common.available")  # these do not change what is computed
 MOST_BYTES = 1 << 22  # of a file of verdicts; one takes about 700
 LIMIT_S = 300  # for one kernel: Triton may compile a minute
 START_S = 60  # for the process to start and to read its request
 LOOK_S = 0.2
-FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody else ended it
+FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # ended by others
 
 
 @dataclass(frozen=True)
 class Key:
-    """The circumstances of a verdict.  card: name and compute capability.  versions: of torch, Triton and the
-    package.  source: a hash of the kernel's files and all of ours that they import.  inputs: dtype and last
-    dimension of each.  usual: the form in torch that it would replace.  trained: with its gradients.
+    """What a verdict depends on.  card: name and compute capability.  versions: of torch, Triton and the
+    package.  source: a hash of the kernel's files and all zoo files that they import.  inputs: dtype and last
+    dimension of each, and autocast.  usual: the form that would be replaced.  trained: with gradients.
     """
 
     card: str
@@ -68,7 +68,7 @@ class Key:
 
     @property
     def path(self) -> Path:
-        """Return the file of a verdict: no word of the key is part of its name."""
+        """Return the file of a verdict; its name is a hash, so that no word of the key is part of it."""
         text = json.dumps(asdict(self), sort_keys=True)
         return cache_folder("verdicts") / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
@@ -89,7 +89,7 @@ class Verdict:
 
     @property
     def speedup(self) -> float:
-        """Return its speed over that of the usual form; NaN where it was not timed."""
+        """Return the kernel's speed over that of the usual form; NaN where they were not timed."""
         ours, usual = self.answer.seconds, self.answer.usual_seconds
         return math.nan if ours is None or usual is None else usual / ours
 
@@ -114,12 +114,12 @@ class Proved(Protocol):
 
 
 def verdict(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Verdict | None:
-    """Return the verdict on the inputs' card, in place of the form `usual`; None: there is none."""
+    """Return the verdict on a kernel against the form `usual` on the inputs' card; None: there is none."""
     plain = [_first_member(x) for x in inputs]
     key = key_of(op, kernel, usual, plain)
     if key not in _known:
         capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-        if capturing or torch.compiler.is_compiling():  # then nothing may be copied
+        if capturing or torch.compiler.is_compiling():  # now nothing may be copied
             return None
         _known[key] = read(key) or _prove_once(op, key, plain)
     return _known[key]
@@ -155,7 +155,7 @@ def _first_member(x: Any) -> Any:
 
 
 def _described(inputs: Sequence[Any]) -> str:
-    """Name the dtype and last dimension of each tensor; autocast, where it is on."""
+    """Name the dtype and last dimension of each tensor, and autocast's dtype where it is on."""
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     words = [f"{_word(x.dtype)}:{x.shape[-1] if x.ndim > 1 else ''}" for x in tensors]
     dtype = _autocast(inputs)
@@ -196,12 +196,12 @@ def _version(module: str) -> str:
 
 @functools.cache
 def source(module: str) -> str:
-    """Return a hash of the code of a module of ours and of all of ours that it imports, however deep."""
+    """Return a hash of the code of a zoo module and of all zoo modules that it imports, however deep."""
     texts: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        path = ROOT.joinpath(*name.split(".")).with_suffix(".py")  # not a package's __init__, which calls
+        path = ROOT.joinpath(*name.split(".")).with_suffix(".py")  # no __init__, which calls the kernel
         if name not in texts and name not in CHOOSING and path.is_file():
             tree = ast.parse(path.read_bytes())
             waiting += _imports(tree)
@@ -216,7 +216,7 @@ def _imports(tree: ast.Module) -> list[str]:
 
 
 def _code(tree: ast.Module) -> str:
-    """Return the code without comments and docstrings, of which no result depends."""
+    """Return the code without comments and docstrings, on which no result depends."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
@@ -230,15 +230,15 @@ def _code(tree: ast.Module) -> str:
 
 
 def _prove_once(op: Proved, key: Key, inputs: Sequence[Any]) -> Verdict | None:
-    """Prove in one process of the machine; the others wait for it and read."""
+    """Prove the kernel in one process of the machine; the others wait for it and read its verdict."""
     with _in_turn() as ours:
         return (read(key) or prove(op, key, inputs)) if ours else None
 
 
 @contextmanager
 def _in_turn() -> Iterator[bool]:
-    """Hold the machine's lock: what is timed at once on one card is timed wrongly.  False: this process is to
-    end.  Where no file can be locked, all prove."""
+    """Hold the machine's lock, because kernels timed together on one card are timed wrongly.  Yield False if
+    this process is to end.  Where no file can be locked, every process proves."""
     try:
         make_private(cache_folder("verdicts"))
         file = (cache_folder("verdicts") / "lock").open("a")
@@ -294,7 +294,7 @@ def _answer(op: Proved, key: Key, inputs: Sequence[Any], limit: int) -> Answer:
 
 
 def _exit_code(words: list[str], log: Path, limit: int) -> int | None:
-    """Run a process that Ctrl-C does not reach; None: it was stopped, because this process is to end."""
+    """Return the exit code of a process that Ctrl-C does not reach; None: stopped, as this one is to end."""
     with log.open("w") as file:
         process = subprocess.Popen(
             words, stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True
@@ -313,20 +313,20 @@ def _exit_code(words: list[str], log: Path, limit: int) -> int | None:
 
 
 def _answer_of_dead(code: int | None, log: Path, limit: int) -> Answer:
-    """Return the answer of a process that left none, by its exit code and its last line."""
+    """Return the answer for a process that wrote none, from its exit code and the last line of its log."""
     if code is None or -code in FROM_OUTSIDE:
         return Answer("", "the proof was stopped")
     if code == -signal.SIGALRM:
         return Answer("hangs", f"no end after {limit} s")
     last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1][:200]
-    if code > 0:  # Python's own end: before the kernel ran, or the card was lost with it
+    if code > 0:  # Python ended it: before the kernel ran, or because the kernel lost the card
         return Answer("crashes" if "CUDA error" in last else "", last)
     return Answer("crashes", f"{signal.Signals(-code).name} {last}".strip())
 
 
 @functools.cache
 def _warn_not_stored(why: str) -> None:
-    """Warn once a process that no verdict lasts."""
+    """Warn, once a process, that verdicts cannot be stored."""
     _warn(
         f"verdicts on kernels cannot be stored ({why}), and each process finds its own: "
         "name a folder that you alone can write with XDG_CACHE_HOME."
@@ -341,7 +341,7 @@ def _warn(text: str) -> None:
 
 
 def read(key: Key) -> Verdict | None:
-    """Return this user's verdict of that key; None: there is none that can be trusted."""
+    """Return this user's stored verdict for the key; None: there is none that can be trusted."""
     try:
         make_private(cache_folder("verdicts"))
         stored = _read(_ONE, key.path, private=True)
@@ -351,7 +351,7 @@ def read(key: Key) -> Verdict | None:
 
 
 def write(verdict: Verdict) -> None:
-    """Store a verdict in one move: a reader meets all of it or nothing.  OSError: it cannot be written."""
+    """Store a verdict atomically: a reader finds all of it or nothing.  OSError: it cannot be written."""
     path = verdict.key.path
     make_private(path.parent)
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
@@ -391,7 +391,7 @@ _Read = TypeVar("_Read")
 
 
 def _read(adapter: TypeAdapter[_Read], path: Path, private: bool) -> _Read:
-    """Read what the adapter is of from a JSON file.  ValueError, one line: it holds something else."""
+    """Return the adapter's type from a JSON file.  ValueError, in one line: the file holds something else."""
     try:
         return adapter.validate_json(read_file(path, MOST_BYTES, private), strict=True)
     except ValidationError as error:

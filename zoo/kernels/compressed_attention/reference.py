@@ -1,8 +1,8 @@
 """Compressed attention of NSA (Yuan et al. 2025, arXiv 2502.11089, Eqs. 8 to 11) as pure functions.
 
-Compressed block i stands for the tokens i * stride .. i * stride + size - 1; a query sees it from the last of
-them on.  B batch, H query heads, G key/value heads, C channels per head, T queries, N compressed blocks,
-U blocks that can be selected.  Positions are absolute, from 0.
+Compressed block i stands for the tokens i * stride .. i * stride + size - 1; queries from the last of these
+tokens on see it.  B batch, H query heads, G key/value heads, C channels per head, T queries, N compressed
+blocks, U blocks that can be selected.  Positions are absolute, from 0.
 """
 
 import torch
@@ -54,7 +54,7 @@ def selected_blocks(
 
 
 def causal_tokens(chosen: Bool[Tensor, "B G T U"], first: int, block_size: int) -> Bool[Tensor, "B G T S"]:
-    """Return the tokens of the chosen blocks, none later than the one that chose."""
+    """Return the tokens of the chosen blocks, without those later than the query that chose."""
     t = torch.arange(first, first + chosen.shape[2], device=chosen.device)
     tokens = chosen.repeat_interleave(block_size, dim=3)[..., : first + len(t)]
     return tokens & (torch.arange(first + len(t), device=t.device) <= t[:, None])

@@ -21,10 +21,10 @@ def delta_rule(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """Compute S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
 
-    n: writes before each query reads, 1 for the rule as published first.
-    log_decay: not positive; None: nothing is forgotten.
-    Outside of any autocast.  Inputs may be in half precision: torch takes them in float32 and returns y and
-    the last S in it; fla multiplies in bfloat16, with sums in float32, and returns y in the dtype of v.
+    n: the writes before each query reads; 1 in the rule as first published.
+    log_decay: at most 0; None: nothing is forgotten.
+    Autocast is off.  Inputs may be in half precision: torch computes in float32, and returns y and the last S
+    in it; fla multiplies in q's half precision or bfloat16, sums in float32, and returns y in the dtype of v.
     Keys should be of norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no
     product of them grows.
     """

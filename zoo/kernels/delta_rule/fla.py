@@ -1,7 +1,7 @@
 """The delta rule by flash-linear-attention: chunks, with or without a decay of each head.
 
-Their tensors are [B T H C], their queries are scaled unless told otherwise, states are in float32, and the
-products are in bfloat16: what comes in float32 is rounded to it.
+The package's tensors are [B T H C], it scales queries unless told otherwise, and its states are in float32.
+Products are in the half precision of q, or in bfloat16, to which float32 inputs are rounded.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
@@ -20,7 +20,7 @@ LARGEST = 256  # K
 def delta_rule_fla(
     q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the rule for one write a query, with bfloat16 in its products."""
+    """Compute the rule with one write for each query, and with products in half precision."""
     from fla.ops.delta_rule import chunk_delta_rule
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 

@@ -1,7 +1,7 @@
 """The diagonal recurrence with a step that is one fused multiply-add in place, forward and backward.
 
-Time comes first inside, so that a step is contiguous.  The gradient is the same recurrence run backwards:
-with g_t what h_t owes to everything from t on, g_t = dh_t + decay_{t+1} g_{t+1}.
+Inside, time is the first dimension, so that a step is contiguous.  The gradient is the same recurrence run
+backwards: g_t, the gradient of h_t by way of everything from t on, is dh_t + decay_{t+1} g_{t+1}.
 """
 
 from typing import Any

@@ -8,9 +8,9 @@ Unrolled from the chunk's first state S, with D_ij the decay of steps j+1 to i, 
 so that u is a triangular solve, and all that leaves the chunk is linear in S (for the plain delta rule: Yang
 et al. 2024, arXiv 2406.06484).
 
-D differs by channel, so that no A is a single product.  They are built from the diagonal outwards: two
-neighbouring blocks of s tokens become one of 2s, and the decay between a token of the one and a token of the
-other is the product of two, up to the seam and on from it.  Differs from the usual chunk form on purpose: no
+D differs by channel, so no A is a single product.  The A are built from the diagonal outwards: two
+neighbouring blocks of s tokens become one of 2s, and the decay between tokens of the two blocks is the
+product of the decays up to the seam and from it on.  This differs from the usual chunk form on purpose: no
 sums of logarithms, no differences of them and no exponents, but products of decays, none of them above 1.
 
 B batch, H heads, T time, N chunks, C tokens of a chunk, n blocks of s tokens, K channels of a key, V of a
@@ -76,7 +76,7 @@ def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks
 
 
 def _merge(blocks: Blocks) -> Blocks:
-    """Join two neighbours to one block."""
+    """Join each two neighbouring blocks into one."""
     (A_1, A_2), (rows_1, rows_2), (columns_1, columns_2), (decay_1, decay_2) = (
         part.unflatten(3, (-1, 2)).unbind(4) for part in blocks
     )

@@ -9,13 +9,13 @@ from zoo.kernels.fft_conv import native
 
 OP = op(__name__, "reference", "fft", "native")
 
-SHORT = 64  # up to here matrices are as quick as transforms, sums in C two to four times as quick
+SHORT = 64  # tokens up to which matrices are as fast as transforms, and sums in C two to four times as fast
 
 
 def fft_conv(
     u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"], past: Float[Tensor, "B R D"] | None = None
 ) -> Float[Tensor, "B T D"]:
-    """Return y[b, t, d] = sum over s of k[d, s] u[b, t - s, d], where u goes on before its start with `past`.
+    """Return y[b, t, d] = sum over s of k[d, s] u[b, t - s, d], where `past` comes before the start of u.
 
     Taps that reach beyond all inputs are not used.  One token after a past costs one dot product a channel.
     """

@@ -1,7 +1,7 @@
 """Causal depthwise convolution in O(T log T), with a backward of its own.
 
-Torch differentiates a real FFT through a full complex one; a convolution's gradients are correlations, which
-real transforms give at half the work.  They are kept in float32 at least: a spectrum spans many magnitudes.
+Torch differentiates a real FFT through a full complex one.  A convolution's gradients are correlations, which
+real transforms give at half the work.  Spectra are float32 at least, because they span many magnitudes.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from torch.fft import irfft, rfft
 
 from zoo.kernels.common.cached import tiles
 
-CACHED = 1 << 19  # scalars of a padded input that are gone over at a time on a CPU
+CACHED = 1 << 19  # scalars of a padded input that are processed at a time on a CPU
 
 
 def fft_conv_fft(u: Tensor, k: Tensor) -> Tensor:
@@ -38,9 +38,9 @@ def _smooth(n: int) -> bool:
 
 
 class _FFTConv(Function):
-    """Transforms run over the last, contiguous dimension: a copy there costs less than strides do.
+    """Transforms run over the last, contiguous dimension: a copy to it costs less than strides do.
 
-    Some sequences at a time on a CPU, whose spectra then never leave its cache.
+    A CPU takes some sequences at a time, so that their spectra never leave its cache.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The convolution for a CPU in C, where sequence or filter is short: that of `short_conv`."""
+"""The convolution for a CPU in C, where sequence or filter is short; it is that of `short_conv`."""
 
 from torch import Tensor
 

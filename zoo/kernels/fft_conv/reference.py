@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def fft_conv_reference(u: Tensor, k: Tensor) -> Tensor:
-    """Multiply with matrices [D T T]: O(T^2 D) memory.  Exactly causal; an FFT is so to rounding."""
+    """Multiply with matrices [D T T]: O(T^2 D) memory.  Exactly causal; an FFT is causal up to rounding."""
     return torch.einsum("bsd,dst->btd", u, _toeplitz(k, u.shape[1]))
 
 

@@ -15,10 +15,10 @@ def forgetting_attention(
     log_gate: Float[Tensor, "B H T"],
     decay: Float[Tensor, "B H S-T"],
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H S"]]:
-    """Return softmax over s <= t of q_t k_s / sqrt C + the sum of log_gate over the tokens after s, up to t,
-    and the decay of every key.
+    """Return the attention with the logits q_t k_s / sqrt C + the sum of log_gate over the tokens after s, up
+    to t, for s <= t; and the decay of every key.
 
-    decay: that sum, up to the token before the first query, for the keys of earlier tokens; the decay that is
-    returned is the same for all keys after the last query.  Lin et al. 2025 (arXiv 2503.02130), Eq. 6.
+    decay: that sum up to the token before the first query, for each earlier key.  The returned decay is that
+    sum up to the last query, for every key.  Lin et al. 2025 (arXiv 2503.02130), Eq. 6.
     """
     return OP.run("chunked", q, k, v, log_gate, decay)

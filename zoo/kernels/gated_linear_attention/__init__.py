@@ -8,7 +8,7 @@ from zoo.kernels.common.precision import wide
 from zoo.kernels.gated_linear_attention import native
 
 OP = op(__name__, "reference", "native", "chunked", others=("fla",), prepare=wide)
-FEW = 32  # key channels: up to here steps in C beat chunks in torch where a head has one decay; else always
+FEW = 32  # key channels up to which C's steps beat torch's chunks for one decay a head; else they always do
 
 
 def gated_linear_attention(
@@ -20,9 +20,9 @@ def gated_linear_attention(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """Compute S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t; return y and the last S.
 
-    log_decay <= 0: one a head and token, or one a key channel too.  state: S before the first token; None:
-    zeros.  Queries are not scaled.  Inputs may be in half precision, one or all: torch takes them in float32,
-    kernels multiply in the narrowest dtype of q, k and v, with sums in float32, and return y in it.
+    log_decay <= 0: one for each token and head, or key channel too.  state: S before the first token; None:
+    zeros.  Queries are not scaled.  Some or all inputs may be in half precision: torch computes in float32;
+    kernels multiply in the narrowest dtype of q, k and v, with sums in float32, and return y in that dtype.
     """
     inputs = (q, k, v, log_decay, state)
     if q.shape[-2] == 1:

@@ -1,10 +1,10 @@
 """Gated linear attention in chunks: matrix products inside a chunk, one state between two.
 
 Token i of a chunk reads token j <= i with the weight sum_c q_ic k_jc exp(log decay from j to i, channel c).
-Only sums of log decays are ever exponentiated, which are <= 0, so that nothing overflows however strong the
-decay is; and they are sums, not differences of longer ones, so that nothing rounds worse than step by step.
+Only sums of log decays are exponentiated.  They are <= 0, so nothing overflows however strong the decay is,
+and they are not differences of longer sums, so nothing rounds worse than in a computation step by step.
 
-N chunks, C tokens in one; the other letters are the interface's.
+N chunks, C tokens in one; the other letters are those of `gated_linear_attention`.
 """
 
 import torch
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 CHUNK_OF_SCALARS = 64  # tokens, with one decay a head
-CHUNK_ON_A_CPU = 32  # the same there, where passes over a chunk's weights cost more than one more state
+CHUNK_ON_A_CPU = 32  # the same on a CPU, where passes over a chunk's weights cost more than one more state
 CHUNK_OF_CHANNELS = 16  # tokens, with one a key channel; a power of two
 
 
@@ -40,7 +40,7 @@ def power_of_two(length: int) -> int:
 
 
 def chunks(s: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
-    """Cut into chunks, filled up at the end: keys of zero write nothing, and decays of one forget nothing."""
+    """Cut into chunks, the last filled up with zeros: such keys write nothing, such log decays keep all."""
     missing = -s.shape[-2] % size
     return (F.pad(s, (0, 0, 0, missing)) if missing else s).unflatten(-2, (-1, size))
 
@@ -75,8 +75,8 @@ def _by_channel(
 ) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C K"], Float[Tensor, "B H N C K"]]:
     """Return the weights and both log decays.  Two blocks side by side make one of twice the size.
 
-    Where the later half reads the earlier one, the cut stands between the two: the decay is that from j to it
-    times that from it to i, two factors <= 1 and a matrix product.
+    Where the later half reads the earlier one, the decay from j to i is that from j to the cut between the
+    halves times that from the cut to i: two factors <= 1 and a matrix product.
     """
     until, since, weights = log_decay, torch.zeros_like(log_decay), (q * k).sum(-1)[..., None, None]
     while weights.shape[-1] < q.shape[-2]:
@@ -94,5 +94,5 @@ def _by_channel(
 def joined(
     first: Float[Tensor, "... n C/2 X"], second: Float[Tensor, "... n C/2 X"]
 ) -> Float[Tensor, "... n*C X"]:
-    """Join tokens whose earlier and later halves of blocks came apart, in order again."""
+    """Join the earlier and the later halves of blocks again, with their tokens in order."""
     return torch.stack([first, second], dim=-3).flatten(-4, -2)

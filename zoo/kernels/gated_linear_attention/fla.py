@@ -1,6 +1,6 @@
 """Gated linear attention by flash-linear-attention: chunks, one decay a head or one a key channel.
 
-Their tensors are [B T H C], their queries are scaled unless told otherwise, and states are in float32.
+The package's tensors are [B T H C], it scales queries unless told otherwise, and its states are in float32.
 Products of float32 are made as the package makes them (tf32 on a card that has it).
 """
 

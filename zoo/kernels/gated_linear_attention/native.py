@@ -1,4 +1,4 @@
-"""Gated linear attention for a CPU in C (native.c): step by step, in place of chunks that are many passes."""
+"""Gated linear attention for a CPU in C (native.c): step by step, as chunks take many passes over memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ class _Attention(Recurrence):
 
     @staticmethod
     def number(given: Sequence[Tensor]) -> int:
-        """Return the decays of a head and step: 1 or K."""
+        """Return the number of decays of a head at a step: 1 or K."""
         return given[3].shape[3]
 
 

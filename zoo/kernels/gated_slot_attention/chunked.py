@@ -1,10 +1,10 @@
 """Gated slot attention in two passes over chunks, with the softmax between them.
 
 Reading the slots' values is gated linear attention with the softmax for queries.  Before that, the logits
-of slot m at token i are the sum over j <= i of (q_i k_j) write_jm exp(log decay from j to i, slot m): here
-what is read decays and not the keys, but chunks and halves of chunks work as they do there.
+of slot m at token i are the sum over j <= i of (q_i k_j) write_jm exp(log decay from j to i, slot m).  Here
+the slots decay and not the key channels, but chunks and halves of chunks work as in that op.
 
-N chunks, C tokens in one; the other letters are the interface's.
+N chunks, C tokens in one; the other letters are those of `gated_slot_attention`.
 """
 
 import torch

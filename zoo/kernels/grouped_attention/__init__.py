@@ -16,9 +16,9 @@ def grouped_attention(
     block_size: int,
     top_k: int | None = None,
 ) -> Float[Tensor, "B H T C"]:
-    """Take one softmax over the tokens of the query's own block up to it and the landmarks of the blocks
-    before; a landmark's weight is shared out over its block by a softmax inside that block.
+    """Return attention by one softmax over the query's own block, up to the query, and the landmarks of the
+    blocks before; a softmax inside each earlier block shares out the weight of its landmark.
 
-    top_k: only so many landmarks, the best of each query and head, take part (ties: the first); None: all.
+    top_k: how many landmarks, the best of each query and head, take part (ties: the first); None: all.
     """
     return OP.run("reference", q, k, v, landmarks, block_size, top_k)

@@ -15,8 +15,8 @@ from torch.autograd.function import once_differentiable
 
 from zoo.kernels.common import processor
 
-FEW = 256  # rows up to which the call costs more than it gains
-ZEN_5 = 26  # the family of AMD's processors from which on they compute 512 bits at a time
+FEW = 256  # with fewer rows the call costs more than it gains
+ZEN_5 = 26  # the first family of AMD's processors that compute 512 bits at a time
 
 
 def linear_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -25,7 +25,7 @@ def linear_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
 
 
 def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> str | None:
-    """Return why it cannot take these inputs, or gains nothing; None: it can."""
+    """Return why oneDNN cannot take these inputs, or gains nothing; None: neither."""
     if any(s.dtype != torch.float32 for s in (x, weight, bias) if s is not None):
         return "onednn computes in float32"
     if x.device.type != "cpu" or x.numel() < FEW * x.shape[-1]:
@@ -53,12 +53,12 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype != torch.float32:
         return a @ b.T
     if not (b.is_contiguous() or b.T.is_contiguous()):
-        b = b.contiguous()  # of a slice oneDNN makes sums one by one, a thousand times slower
+        b = b.contiguous()  # on a slice oneDNN adds up one by one, a thousand times slower
     return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
 
 
 def _of_weight(dy: Tensor, x: Tensor) -> Tensor:
-    """Return dy^T x [E D]; oneDNN is up to half as fast again with the narrower one first."""
+    """Return dy^T x [E D]; oneDNN is up to 1.5 times as fast with the narrower factor first."""
     return _product(dy.T, x.T) if dy.shape[1] <= x.shape[1] else _product(x.T, dy.T).T
 
 

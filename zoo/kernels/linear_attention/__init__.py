@@ -20,8 +20,8 @@ def linear_attention(
     """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
 
     eps: None leaves the denominator out.  kv, z: S and z before the first token; None: zeros.
-    Returns y and the last S and z; z is None where eps is.  Inputs may be in half precision: torch takes them
-    in float32, fla as they are, with sums in float32.
+    Returns y and the last S and z; z is None where eps is.  Inputs may be in half precision: torch computes
+    in float32, fla in the narrowest of their dtypes, with sums in float32.
     """
     usual = "reference" if phi_q.shape[-2] == 1 else "chunked"
     return OP.run(usual, phi_q, phi_k, v, eps, kv, z)

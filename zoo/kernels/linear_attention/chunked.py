@@ -1,4 +1,4 @@
-"""Linear attention in chunks: the matrix of weights inside a chunk, the sums for all that came before it."""
+"""Linear attention in chunks: a matrix of weights inside a chunk, and sums for all tokens before it."""
 
 import torch
 from torch import Tensor

@@ -1,7 +1,7 @@
-"""Linear attention by flash-linear-attention's chunks; the denominator, a sum over the past, by torch.
+"""Linear attention by flash-linear-attention's chunks; torch computes the denominator, a sum over the past.
 
-Their tensors are [B T H C], their queries are scaled unless told otherwise, and states are in float32.
-Their own denominator has another eps, and is summed in the dtype of the keys.
+The package's tensors are [B T H C], it scales queries unless told otherwise, and its states are in float32.
+Its own denominator is not used: it has another eps, and is summed in the dtype of the keys.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false

@@ -24,7 +24,7 @@ def linear_attention_reference(
 def sums_before(
     phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
 ) -> tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """Return both sums, zeros where they are None; z only where there is a denominator."""
+    """Return both sums, zeros in place of None; z is None where eps is, as there is no denominator."""
     if kv is None:
         kv = torch.zeros_like(phi_k[..., 0, :, None] * v[..., 0, None, :])
     if eps is None:

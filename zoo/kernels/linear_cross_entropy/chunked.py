@@ -18,7 +18,7 @@ from zoo.kernels.common.precision import autocast
 from zoo.kernels.linear_cross_entropy.reference import IGNORED
 
 CHUNK = {"cpu": 2**21}  # logits at once: 8 MB of float32, which stay in the cache
-CHUNK_ELSEWHERE = 2**27  # few launches
+CHUNK_ELSEWHERE = 2**27  # logits at once, so that there are few launches
 IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logits of one
 
 
@@ -27,7 +27,7 @@ def linear_cross_entropy_chunked(x: Tensor, weight: Tensor, target: Tensor) -> T
     mean = _LinearCrossEntropy.apply(x, weight, target)[0]
     if x.device.type in IN_TURN:
         return mean
-    return mean * (target.shape[0] / (target != IGNORED).sum(dtype=mean.dtype))  # by 1 exactly where none is
+    return mean * (target.shape[0] / (target != IGNORED).sum(dtype=mean.dtype))  # by 1 if none is ignored
 
 
 def answer_scores(
@@ -35,7 +35,7 @@ def answer_scores(
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
     """Return, without gradients, the cross-entropy of each answer, in nats, and the most likely token.
 
-    The loss of what is IGNORED is 0.
+    The loss of an answer that is IGNORED is 0.
     """
     losses, best = [], []
     ignored, target = target == IGNORED, target.clamp(min=0)
@@ -112,7 +112,7 @@ def _of_rows(
         torch.addmm(dx[rows], p, weight, beta=0, alpha=mean, out=dx[rows])
         if of_chunk is None:
             dw.addmm_(p.T, x[rows], alpha=mean)
-        else:  # the sum over chunks is in float32: rounded at each, it is three times as far off
+        else:  # sum over chunks in float32: rounded at each chunk, the sum is three times as far off
             dw.add_(torch.mm(p.T, x[rows], out=of_chunk), alpha=mean)
     return losses, dx, dw
 
@@ -146,7 +146,7 @@ def _to_gradient(
 def _looking(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Tensor, p: Float[Tensor, "N V"]
 ) -> Float[Tensor, " N"]:
-    """Return the losses, by no further pass over `p` unless a share is lost; `p` becomes its softmax."""
+    """Return the losses without another pass over `p`, unless a share underflows; `p` becomes its softmax."""
     share = torch.softmax(p, dim=-1, out=p).gather(-1, target[:, None])[:, 0]
     losses = -share.to(torch.promote_types(p.dtype, torch.float32)).log()
     lost = share < torch.finfo(p.dtype).smallest_normal
@@ -158,7 +158,7 @@ def _looking(
 def _unseen(
     x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
 ) -> Float[Tensor, "*P N"]:
-    """Return the losses by no value that a GPU would have to wait for; `p` becomes its softmax."""
+    """Return the losses without reading a value back from the GPU; `p` becomes its softmax."""
     wide = torch.promote_types(p.dtype, torch.float32)
     wanted, top = p.gather(-1, target[..., None])[..., 0], p.amax(-1).to(wide)
     torch.softmax(p, dim=-1, out=p)

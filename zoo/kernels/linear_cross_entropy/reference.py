@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-IGNORED = -100  # in place of a target, as torch's losses have it: this row has no loss
+IGNORED = -100  # the target of a row without a loss, as in torch's losses
 
 
 def linear_cross_entropy_reference(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:

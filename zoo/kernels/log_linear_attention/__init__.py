@@ -23,7 +23,7 @@ def log_linear_attention(
 
     level(t, j): 0 for j = t.  The t tokens before t are cut like the number t into powers of two, the largest
     first; those in the piece of 2^b have level b + 1.  (Guo et al. 2025, arXiv 2506.04761, Section 3.)
-    state: one S a piece of the `offset` tokens before q, from the smallest: as many as `offset` has digits 1.
+    state: one S for each piece of the `offset` tokens before q (each digit 1 of `offset`), smallest first.
     log_decay <= 0.  L must be more than the binary digits of the largest t.
     Returns y and the state, both computed in float32 at least, outside of any autocast.
     """

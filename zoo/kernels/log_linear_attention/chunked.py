@@ -1,9 +1,9 @@
 """Log-linear attention in blocks of a power of two, at multiples of their size, which the tree never cuts.
 
-Inside such a block the level of key j for query i is the number of binary digits of i xor j: one table for
-all.  What lies before the block is in the states of the digits above, one product each.
+Inside such a block the level of key j for query i is the number of binary digits of i xor j: one table serves
+all blocks.  The tokens before the block are in the states of the digits above, one product each.
 
-N blocks of C tokens; the other letters are the interface's.
+N blocks of C tokens; the other letters are those of `log_linear_attention`.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ def log_linear_attention_chunked(
 def in_blocks(
     tokens: Sequence[Float[Tensor, "B H T *any"]], state: Tensor | None, offset: int, answers: Answers
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
-    """Return the answers and the state after them.  answers: of N blocks of one size, from their tokens
-    [B H N C ..] and the states before, which it brings up to their end.
+    """Return the answers and the state after them.  answers: gives those of N blocks of one size, from their
+    tokens [B H N C ..] and the states before, which it brings up to the blocks' end.
     """
     live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
     sizes = _runs(offset, tokens[0].shape[2])
@@ -77,9 +77,9 @@ def with_pieces(
     live: dict[int, Tensor],
     apply: Callable[[Tensor, Tensor], Tensor],
 ) -> Float[Tensor, "B H N*C V"]:
-    """Return what blocks answer, from inside and from the states before; `live` is brought up to their end.
+    """Return the blocks' answers, from `inside` and from the states before, and bring `live` up to their end.
 
-    q: the queries as seen by states at a block's start.  carry: what a block makes of a state, by `apply`.
+    q: the queries as they read a state at a block's start.  carry: moves a state over a block, by `apply`.
     """
     size, ys = q.shape[3], []
     blocks = (x.unbind(2) for x in (inside, q, scales, carry, written))

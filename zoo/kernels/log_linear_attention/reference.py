@@ -14,7 +14,7 @@ def log_linear_attention_reference(
     state: Tensor | None = None,
     offset: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Count up in binary: equal states become one."""
+    """Go token after token, and keep the states like the digits of a binary counter."""
     live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
     ys = []
     tokens = (x.unbind(2) for x in (q, k, v, log_decay.exp(), scales))
@@ -36,7 +36,7 @@ def ones(number: int) -> list[int]:
 
 
 def add(live: dict[int, Tensor], bit: int, written: Tensor) -> None:
-    """Count up: the states of the digits that carry become one with what was just written."""
+    """Count up by `written` at digit `bit`: the states of the digits that carry are added to it."""
     while bit in live:
         written, bit = written + live.pop(bit), bit + 1
     live[bit] = written

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def masked_attention_reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Write out all weights."""
+    """Return the attention with all weights written out."""
     logits = (q @ k.mT) / q.shape[-1] ** 0.5
     logits = logits.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else logits + mask
     return logits.softmax(dim=-1) @ v

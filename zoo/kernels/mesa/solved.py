@@ -1,12 +1,13 @@
 """The Mesa layer with all systems of a sequence solved at once, exactly, by Cholesky factors.
 
-A token's matrix A_t = kk_t + diag(ridge) is needed for its factor alone: it is made for a block of tokens at
-a time, outside of autograd.  Gradients come from what A_t does to a vector, which is gated linear attention
-with keys as values: with x the solution as a constant, x + A_t^{-1} (q - A_t x) has the value and, where only
-the inverse is held fixed, the derivative of A_t^{-1} q.  (It is one step of iterative refinement, too.)
+A token's matrix A_t = kk_t + diag(ridge) is needed only for its factor, so matrices are made for a block of
+tokens at a time, outside of autograd.  Gradients come from the product of A_t and a vector, which is gated
+linear attention with keys as values: with x the solution as a constant, x + A_t^{-1} (q - A_t x) has the
+value and, where only the inverse is held fixed, the derivative of A_t^{-1} q.  (It is one step of iterative
+refinement, too.)
 
-The authors stop a conjugate gradient after some 30 steps; here nothing depends on how far one came.  The
-factors, K x K for each token, are kept for backward.
+The authors stop a conjugate gradient after some 30 steps; here the result depends on no number of steps.  The
+factors, K x K for each token, are kept for the backward pass.
 """
 
 from collections.abc import Sequence
@@ -75,7 +76,7 @@ def _solve(
 
 
 class _Solve(Function):
-    """A^{-1} b for a symmetric A that is held fixed."""
+    """Compute A^{-1} b for a symmetric A that is held fixed."""
 
     generate_vmap_rule = True
 

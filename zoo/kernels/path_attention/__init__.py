@@ -15,9 +15,9 @@ def path_attention(
     w: Float[Tensor, "B G T C"],
     beta: Float[Tensor, "B G T"],
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G S C"]]:
-    """Return softmax over s <= t of q_t k_s / sqrt C, where every token t has first replaced all earlier keys
-    k by k - beta_t w_t (w_t k), and the keys as the last token leaves them.
+    """Return the attention with the logits q_t k_s / sqrt C for s <= t, where every token t first replaces
+    all earlier keys k by k - beta_t w_t (w_t k); and the keys as the last token leaves them.
 
-    Yang et al. 2025 (arXiv 2505.16381), Eq. 2 and 3, with the products of matrices carried by the keys.
+    Yang et al. 2025 (arXiv 2505.16381), Eq. 2 and 3, where the keys carry the products of matrices.
     """
     return OP.run("chunked", q, k, v, w, beta)

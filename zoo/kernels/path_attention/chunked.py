@@ -1,8 +1,8 @@
-"""PaTH attention in chunks: what the tokens of a chunk take off each key is one triangular system.
+"""PaTH attention in chunks: one triangular system gives what a chunk's tokens subtract from each key.
 
 Let y_sj = beta_s w_s k_j, with k_j as token s finds it, so that k_j loses w_s y_sj.  Within a chunk, for the
-keys j older than s, y_sj + beta_s (sum over r < s of w_s w_r y_rj) = beta_s w_s k_j; and a query t finds
-q_t k_j - sum over s <= t of q_t w_s y_sj.
+keys j older than s, y_sj + beta_s (sum over r < s of w_s w_r y_rj) = beta_s w_s k_j, and the product of query
+t with key j is q_t k_j - sum over s <= t of q_t w_s y_sj.
 """
 
 import torch

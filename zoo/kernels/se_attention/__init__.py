@@ -8,9 +8,9 @@ from zoo.kernels.span_retrieval import Chunks
 
 OP = op(__name__, "reference", "gathered", others=("triton",))
 GATHERED_FROM = 256  # keys: fewer are quicker under one mask
-DENSER = 2.5  # a masked product costs so much less than one with gathered keys,
-ONE = 4  # for one token so much less,
-ALONE = 13  # and one with keys gathered for a row so much more than one with keys gathered for many
+DENSER = 2.5  # a product with gathered keys costs so many times a masked one;
+ONE = 4  # so many times for one token;
+ALONE = 13  # with keys gathered for one row, so many times one with keys gathered for many rows
 
 
 def se_attention(
@@ -24,15 +24,15 @@ def se_attention(
 ) -> Float[Tensor, "B H T C"]:
     """Return softmax(q k / sqrt C) v over the keys of the token's chunk up to itself and of N past blocks.
 
-    The T queries are the last of the S keys; where there are blocks, block j is keys j block_size and on.
-    blocks: which each row has chosen, -1 for none; a row is a chunk (R chunks) or a token (R = T); I index
-    sets, 1 for all heads or G.  bias: added to the logits of a block's tokens.
+    The T queries are the last of the S keys; where there are blocks, block j starts at key j block_size.
+    blocks: the ids that each row has chosen, -1 for none; a row is a chunk (R chunks) or a token (R = T), and
+    of the I index sets there is 1 for all heads, or G.  bias: added to the logits of a block's tokens.
     """
     return OP.run(_usual(q, k, blocks, chunks, block_size), q, k, v, blocks, bias, chunks, block_size)
 
 
 def _usual(q: Tensor, k: Tensor, blocks: Tensor | None, chunks: Chunks, block_size: int) -> str:
-    """Choose a form in torch; chunks of several sizes go under the mask: [T S] memory and time."""
+    """Return the form in torch to run; chunks of several sizes need the mask: [T S] memory and time."""
     if chunks.size is None or k.shape[2] < GATHERED_FROM:
         return "reference"
     shown = min(chunks.size, chunks.offset + q.shape[2])

@@ -1,7 +1,7 @@
 """Attention to a chunk and to chosen blocks, whose keys are gathered: O(T (chunk + N block)) time.
 
-Chunks are done a few at a time, long ones in pieces, and done again in the backward pass, so that memory is
-that of the inputs.
+A few chunks are computed at a time, long ones in pieces, and again in the backward pass, so that memory stays
+near that of the inputs.
 
 B batch, H query heads, G key/value heads, P query heads of each, I index sets (1 or G), C channels, M chunks
 of Q queries and K keys, R rows of a chunk that choose (1 or Q), N blocks of L keys together, U blocks.
@@ -30,7 +30,7 @@ def se_attention_gathered(
     chunks: Chunks,
     block_size: int,
 ) -> Tensor:
-    """Attend where chunks have one size: a few chunks at a time, again in the backward pass."""
+    """Attend for a few chunks at a time, and again in the backward pass.  ValueError: chunk sizes differ."""
     if chunks.size is None:
         raise ValueError("chunks of different sizes cannot be gathered: use kernels=reference.")
     batch, length, offset = q.shape[0], q.shape[2], chunks.offset
@@ -57,7 +57,7 @@ def _last_chunks(x: Float[Tensor, "B G S C"], count: int, fill: int, size: int) 
 
 
 def _blocks(x: Float[Tensor, "B G S C"], size: int) -> Float[Tensor, "B G U L*C"]:
-    """Return the whole blocks, at least one, so that an index has something to stand for."""
+    """Return the whole blocks, at least one, so that every index points at something."""
     whole = x.shape[2] // size
     x = x[:, :, : whole * size] if whole else F.pad(x, (0, 0, 0, size - x.shape[2]))
     return x.unflatten(2, (-1, size)).flatten(3).contiguous()
@@ -134,7 +134,7 @@ def _tiles(q: Tensor, chunk_k: Tensor, k: Tensor, ids: Tensor) -> Iterator[_Tile
 
 
 def _cut(tile: _Tile, *inputs: Any) -> list[Any]:
-    """Return the tile's own part of each; of k and v, the chosen blocks; what `_attended` takes."""
+    """Return the tile's part of each input, and of k and v the chosen blocks, as `_attended` takes them."""
     q, chunk_k, chunk_v, k, v, ids, bias = inputs
     chosen = ids[:, :, tile.chunks, tile.rows]
     return [
@@ -163,7 +163,7 @@ def _scatter(
 
 
 def _places(x: Float[Tensor, "B G U D"], ids: Int[Tensor, "B I M R N"]) -> Int[Tensor, "B G M R N"]:
-    """Return the places of the blocks among all of them; what is none may be any."""
+    """Return the places of the chosen blocks among those of all sequences and heads; for -1, any place."""
     batch, groups, blocks = x.shape[:3]
     first = torch.arange(batch * groups, device=x.device).mul(blocks).view(batch, groups, 1, 1, 1)
     return ids.clamp(min=0) + first

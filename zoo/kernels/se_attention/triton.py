@@ -1,17 +1,17 @@
 """Attention to a chunk and to chosen blocks in Triton: blocks are read where they lie.
 
 Logits x = q k / sqrt C (+ bias), weights p = exp(x - lse); lse, the log of the sum of the exponentials, is
-kept for the backward pass, [B H T] in float32.  With dp = dy v^T and delta = the sum of dy y over C,
+kept (to base 2) for the backward pass, [B H T] in float32.  With dp = dy v^T and delta = sum of dy y over C,
 
     dv = p^T dy,   ds = p (dp - delta),   dq = ds k / sqrt C,   dk = ds^T q / sqrt C,   dbias = the sum of ds.
 
-A key's gradient comes from its own chunk and from every row that chose its block.  These are found by an
-inverted list, a stable sort of the ids, which a program walks from end to end: no atomics, and the same bits
-twice.  A block that all rows choose is so one long walk.
+A key's gradient comes from its own chunk and from every row that chose its block.  These rows are found in an
+inverted list, a stable sort of the ids, which a program walks from end to end: there are no atomics, and two
+runs give the same bits.  A block that all rows choose makes one long walk.
 
 The floor: 4 C FLOPs a pair forward and 10 C backward, where a token has (chunk + 1) / 2 + N block_size pairs;
-bytes are those of q, k, v and y, for what a chunk's tiles read again comes from the cache.  Where rows are
-tokens, what each choice has found is stored besides, N times y (`triton_far`).
+bytes are those of q, k, v and y, because a chunk's tiles read again from the cache.  Where rows are tokens,
+the answer to each choice is stored as well, N times the size of y (`triton_far`).
 
 B batch, H query heads, G key/value heads, I index sets (1 or G), T queries, S keys, C channels, R rows that
 choose, N blocks.  Tensors come with the strides they have; the last must be 1.
@@ -31,7 +31,7 @@ from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, grad
 from zoo.kernels.span_retrieval import Chunks
 
 LARGEST = {torch.float32: 64, torch.bfloat16: 128}  # channels of a head: more would spill registers
-MOST_CHOICES = 32 * 65_535  # of a row each: the second dimension of a grid, and programs of 32 choices
+MOST_CHOICES = 32 * 65_535  # of all rows: programs of 32 choices, in the second dimension of a grid
 TABLES = (5, 6)  # inputs that have no batch
 
 

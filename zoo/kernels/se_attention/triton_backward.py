@@ -1,4 +1,4 @@
-"""The backward kernels of se_attention; what is named as in the forward kernel is the same."""
+"""The backward kernels of se_attention; names have the meaning that they have in the forward kernel."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
 

@@ -1,11 +1,11 @@
-"""The blocks that tokens have chosen each for itself, in the order of the blocks and not of the tokens.
+"""Attend to the blocks that each token has chosen for itself, in the order of the blocks, not of the tokens.
 
 No two tokens share their keys, but many have chosen the same block: a program takes ROWS choices that lie
 together in the inverted list, and multiplies their queries with the blocks that they name, tile by tile.
-What a choice finds is a part of its token's sum, [B H T N C], and the log of the sum of its weights.
+A choice yields a part of its token's sum, [B H T N C], and the log (to base 2) of the sum of its weights.
 
-Read the other way, token by token, each would read its N block_size keys alone and multiply without tensor
-cores.  Of 65,536 tokens, 16 heads of 64 channels and 8 blocks of 32 that is 69 GB through the cache and 0.3
+Token by token instead, each token would read its N block_size keys alone and multiply without tensor cores.
+With 65,536 tokens, 16 heads of 64 channels and 8 blocks of 32 that is 69 GB through the cache and 0.3
 TFLOP: 12 ms on an H200 at best.  A choice's query and its part, written and read, are 0.4 kB: 3 GB, 0.8 ms.
 """
 

@@ -1,7 +1,7 @@
 """The forward kernel of se_attention, and what the others share with it.
 
-Places u count the keys from the start of the chunk that the call goes on with: query t is at place offset +
-t, and key u is row before + u of k, where `before` keys are older.  Chunks of several sizes (DRAWN) come as
+Places u count the keys from the start of the chunk that the call continues: query t is at place offset + t,
+and key u is row before + u of k, because `before` keys are older.  Chunks of several sizes (DRAWN) come as
 two tables: the chunk of each place, and where each begins, with the end of the last one after them; `offset`
 is then 0.  CS is C filled up to a power of two.
 """

@@ -19,7 +19,7 @@ from zoo.kernels.se_attention.triton_forward import forward
 class Shape(NamedTuple):
     """The numbers of a call."""
 
-    chunk_size: int  # 0: they differ
+    chunk_size: int  # 0: sizes differ
     offset: int  # tokens of the first chunk before the call
     block_size: int
     per_token: bool  # a row is a token
@@ -48,7 +48,7 @@ def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
 
 
 class Inputs(NamedTuple):
-    """The tensors of a call.  of_place, begins_at: of chunks that differ, each token's and each start."""
+    """The tensors of a call.  of_place, begins_at: if chunk sizes differ, each token's chunk, all starts."""
 
     q: Float[Tensor, "B H T C"]
     k: Float[Tensor, "B G S C"]
@@ -68,7 +68,7 @@ class Inputs(NamedTuple):
         return blocks_of(kernel, 8 * self.q.element_size(), power_of_two(self.q.shape[-1]))
 
     def or_ids(self, *parts: Tensor | None) -> list[Tensor]:
-        """Return the parts, with ids where one is None: something to point at."""
+        """Return the parts, with ids in place of None, because a kernel needs something to point at."""
         return [self.ids if x is None else x for x in parts]
 
 
@@ -85,7 +85,7 @@ def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor
 
 
 def _far_forward(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T N C"], Float[Tensor, "B H T N"]]:
-    """Return the answer to every choice, and the log of the sum of its weights."""
+    """Return the answer to every choice, and the log (to base 2) of the sum of its weights."""
     parts, levels = _parts(x), x.q.new_empty(*x.q.shape[:3], x.ids.shape[3], dtype=torch.float32)
     cut = x.cut("far_forward")
     if levels.numel():
@@ -139,7 +139,7 @@ def _parts(x: Inputs) -> Float[Tensor, "B H T N C"]:
 
 
 def _by_queries(q: Tensor, at: Shape, cut: Blocks) -> tuple[int, int]:
-    """Return the grid: tiles begin where the first chunk does; those before the first query are left out."""
+    """Return the grid: tiles begin where the first chunk does, without those before the first query."""
     tiles = triton.cdiv(at.offset + q.shape[2], cut.rows) - at.offset // cut.rows
     return q.shape[0] * q.shape[1], tiles
 
@@ -171,7 +171,7 @@ def _far_constants(x: Inputs, cut: Blocks) -> dict[str, Any]:
 
 
 def _shares(x: Inputs, at: Shape, rows: int) -> Float[Tensor, "B H R P N L"]:
-    """Make the shares of the P tiles that a row may lie in of the gradient of its biases."""
+    """Return memory for the gradient of each row's biases, in shares of the P tiles that it may lie in."""
     if x.bias is None:
         return x.q.new_zeros((1,) * 6, dtype=torch.float32)
     tiles, tokens = (1, 1) if at.per_token else (triton.cdiv(at.chunk_size, rows) + 1, at.block_size)

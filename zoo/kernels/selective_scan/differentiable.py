@@ -1,4 +1,4 @@
-"""The op made of the two passes of a form of the scan: any dtypes, no first state, populations.
+"""Make the op from a form's two passes, for any dtypes, with or without a first state, and populations.
 
 P members of a population (1 without one), B sequences, T time, N state, D channels.
 """
@@ -35,7 +35,7 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-            *saved, _ = inputs  # the first state is among the blocks' own
+            *saved, _ = inputs  # the kept states begin with the first state
             ctx.save_for_backward(*saved, output[2])
             ctx.mark_non_differentiable(output[2])
 

@@ -1,9 +1,9 @@
 """The selective scan in torch, for a CPU: forward and backward in blocks that stay in the cache.
 
-A block is BLOCK steps of as many sequences as CACHED scalars allow.  All that is not sequential is done for
-the block at once; a step itself is one fused multiply-add in place.  Forward keeps the state at the start of
-each block, backward rebuilds the block from it: a [B T D N] tensor never exists.  The buffers of a block are
-made once and used by all: memory that is new to each would not be in the cache.
+A block is BLOCK steps of as many sequences as CACHED scalars allow.  All work that is not sequential is done
+for the block at once; a step itself is one fused multiply-add in place.  Forward keeps the state at the start
+of each block, and backward rebuilds the block from it: a [B T D N] tensor never exists.  All blocks share the
+buffers of one, because new memory for each block would not be in the cache.
 
 P members of a population (1 without one), B sequences, T time, Q steps of a block, N state, D channels.
 """
@@ -38,7 +38,7 @@ def _forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) 
         state = h[:, rows]
         for i, at in enumerate(_blocks(x, rows)):
             starts[i, :, rows] = state
-            dt_ = dt[at].contiguous()  # as all that is read more than once
+            dt_ = dt[at].contiguous()  # because it is read more than once
             decay, states = buffers(*dt_.shape[:3])
             _run(decay, states, dt_ * x[at], dt_, B[at], rates, starts[i, :, rows])
             y[at] = _dot_n(C[at], states.whole)
@@ -56,7 +56,7 @@ def _backward(
     A, buffers = _along_steps(A), _buffers(A, 3)
     rates = A * LOG2_E
     for rows in tiles(x, x.shape[1], BLOCK * A.numel(), CACHED):
-        later = dlast[:, rows]  # what the block's last state owes to everything after it
+        later = dlast[:, rows]  # gradient of the block's last state by all that comes after it
         for i, at in reversed(list(enumerate(_blocks(x, rows)))):
             x_, dt_, B_, C_, dy_ = (s[at].contiguous() for s in (x, dt, B, C, dy))
             decay, h, owed = buffers(*x_.shape[:3])
@@ -76,12 +76,12 @@ def _backward(
 
 
 def _along_steps(A: Tensor) -> Tensor:
-    """Turn [P N D] into [P 1 1 N D], contiguous: a broadcast against the grain takes seven times as long."""
+    """Turn [P N D] into a contiguous [P 1 1 N D]: a broadcast over strides takes seven times as long."""
     return A[:, None, None].contiguous()
 
 
 def _buffers(like: Tensor, count: int) -> Callable[[int, int, int], list[_Buffer]]:
-    """Return a function from P, b and Q to so many buffers; the last rows and steps may be fewer."""
+    """Return a function from P, b and Q to `count` buffers; the last rows and steps may be fewer."""
 
     @cache
     def made(*sizes: int) -> list[_Buffer]:

@@ -1,8 +1,8 @@
 """Mamba's scan by mamba-ssm's CUDA kernel (Gu and Dao, arXiv 2312.00752, Section 3.3.2).
 
-Their tensors are [B D T], and B and C [B N T].  It starts from zero and ignores the gradient of the last
-state, so here: what a state adds is added, y_t += C_t exp(A sum_{j<=t} dt_j) h_0, and so in the last state;
-and a backward pass through the last state is an error.
+The package's tensors are [B D T], and B and C [B N T].  Its kernel starts from zero and ignores the gradient
+of the last state.  The share of a first state is therefore added here, y_t += C_t exp(A sum_{j<=t} dt_j) h_0,
+and likewise to the last state; and a backward pass through the last state is an error.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The short convolution by flash-linear-attention: taps in the order of time, and a state of K tokens.
 
-Only the last K - 1 tokens of their state are read.  They sum in float32, and y has the dtype of x.
+The package reads only the last K - 1 tokens of its state, and sums in float32; y has the dtype of x.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false

@@ -14,7 +14,7 @@ from zoo.kernels.short_conv.shifted import differentiable, short_conv_shifted
 
 
 def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
-    """Return why it cannot take these inputs; None: it can."""
+    """Return why the C form cannot take these inputs; None: it can."""
     given = [s for s in (x, weight, bias, tail) if s is not None]
     if any(s.dtype != torch.float32 for s in given):
         return "native computes in float32"

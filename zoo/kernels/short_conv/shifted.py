@@ -16,7 +16,7 @@ from zoo.kernels.common.cached import tiles
 from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.short_conv.reference import with_tail
 
-CACHED = 1 << 18  # scalars of x that are gone over at a time on a CPU
+CACHED = 1 << 18  # scalars of x that are processed at a time on a CPU
 Conv = Callable[..., Tensor]
 
 
@@ -30,9 +30,9 @@ def short_conv_grouped(
 
 
 def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tuple[Tensor, ...]]) -> Conv:
-    """Make a form of the convolution of its two passes: any populations, with or without bias and tail.
+    """Make a form of the convolution from its two passes: any populations, with or without bias and tail.
 
-    forwards: (past: [P B S C], weight: [P K C], bias: [P C], what of S comes before the first output) -> y.
+    forwards: (past: [P B S C], weight: [P K C], bias: [P C], lead: tokens of S before the first output) -> y.
     backwards: (past, weight, dy, lead) -> the gradients of past, weight and bias.
     """
 
@@ -74,7 +74,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
 
 
 def _forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:
-    """Go over some sequences at a time on a CPU: what they add to lies in its cache from tap to tap."""
+    """Convolve some sequences at a time on a CPU, so that their sums stay in its cache from tap to tap."""
     length = past.shape[2] - lead
     y = torch.empty_like(past[:, :, :length], dtype=torch.result_type(past, weight))
     for rows in tiles(past, past.shape[1], past.shape[0] * past[0, 0].numel(), CACHED):
@@ -97,7 +97,7 @@ def _backward(past: Tensor, weight: Tensor, grad: Tensor, lead: int) -> tuple[Te
 
 
 def _taps(weight: Tensor, length: int, lead: int) -> list[tuple[int, slice, slice]]:
-    """Return r, the outputs that tap r acts on, and the places in the past of what it acts on."""
+    """Return for each tap its r, the outputs that it adds to, and the places in the past that it reads."""
     first = [(r, max(0, r - lead)) for r in range(min(weight.shape[1], length + lead))]
     return [(r, slice(lo, length), slice(lo + lead - r, length + lead - r)) for r, lo in first]
 

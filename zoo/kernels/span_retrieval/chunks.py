@@ -27,12 +27,12 @@ class Chunks(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Return the tokens of the first chunk before the call; needs one size."""
+        """Return how many tokens of the first chunk come before the call; 0 where sizes differ."""
         return 0 if self.size is None else self.first % self.size
 
 
 def fixed_chunks(chunk_size: int, first: int, length: int, device: torch.device) -> Chunks:
-    """Return chunks of one size, under tokens first .. first+length-1.  Nothing is copied to the device."""
+    """Return chunks of one size that hold tokens first .. first+length-1; nothing is copied to the device."""
     number, last = first // chunk_size, (first + length - 1) // chunk_size
     numbers = torch.arange(number, last + 1, device=device)
     tokens = torch.arange(first, first + length, device=device)
@@ -43,7 +43,7 @@ def fixed_chunks(chunk_size: int, first: int, length: int, device: torch.device)
 def drawn_chunks(
     sizes: Sequence[int], per_chunk: bool, seed: int, number: int, length: int, device: torch.device
 ) -> Chunks:
-    """Return chunks of sizes drawn from `sizes`, one for all or one each: the draw `number` of `seed`."""
+    """Return chunks with sizes drawn from `sizes`, one for all or one each, by `seed` and draw `number`."""
     rng = random.Random(f"{seed}/{number}")
     size = rng.choice(sizes)
     if not per_chunk:

@@ -14,7 +14,7 @@ from zoo.common.counter_rng import bits, stream, uniform
 from zoo.kernels.span_retrieval.chunks import Chunks
 
 HIDDEN = -1e30  # finite: a row without a block to choose from has no NaN, nor has its gradient
-HELD = 2**22  # scores of a sequence and an index set: a row a token and a long past would fill the memory
+HELD = 2**22  # scores of a sequence and an index set at once: those of all rows could fill the memory
 
 
 def scoring_queries(
@@ -22,8 +22,8 @@ def scoring_queries(
 ) -> tuple[Float[Tensor, "B H R C"], Float[Tensor, "B H C"] | None]:
     """Return the queries that score blocks, a row a token (token, prefix) or a chunk; and the sum to carry.
 
-    carried: sum of the queries of the chunk that the call goes on with (prev, at the start of a chunk: of
-    the chunk before).  chunk sums what the call holds of a chunk.  Sums are in float32 at least.
+    carried: sum of the queries of the chunk that the call continues (for prev, at the start of a chunk: of
+    the chunk before).  chunk sums the part of a chunk that is in the call.  Sums are in float32 at least.
     """
     if selection == "token":
         return q, None
@@ -58,7 +58,7 @@ def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, 
 
 
 def parts_of_rows(rows: int, num_blocks: int) -> list[slice]:
-    """Cut rows into parts whose scores are not too many to hold."""
+    """Cut rows into parts of at most HELD scores, one row at least."""
     every = max(1, HELD // max(1, num_blocks))
     return [slice(row, row + every) for row in range(0, max(1, rows), every)]
 

@@ -41,7 +41,7 @@ def admissible_blocks(
     num_blocks: int,
     max_blocks: int | None = None,
 ) -> Bool[Tensor, "R U"]:
-    """Return whether each block from first_block on ends before the row's chunk, in max_blocks of it."""
+    """Return whether each block from first_block on ends before the row's chunk, within max_blocks of it."""
     ends = block_size * torch.arange(first_block + 1, first_block + num_blocks + 1, device=starts.device)
     admissible = ends <= starts[:, None]
     return (

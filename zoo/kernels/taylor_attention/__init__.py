@@ -13,9 +13,9 @@ OP = op(__name__, "reference", "fused", others=("triton",), prepare=wide)
 def taylor_attention(
     q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
 ) -> Float[Tensor, "... T V"]:
-    """Return y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), w = 1 + u + u^2/2, u = q_t k_j / sqrt
-    C.
+    """Return y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps).
 
+    w = 1 + u + u^2/2, u = q_t k_j / sqrt C.
     Inputs may be in half precision: torch takes them in float32, Triton as they are, with sums in float32.
     """
     return OP.run("fused", q, k, v, eps)

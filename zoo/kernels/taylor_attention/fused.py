@@ -2,8 +2,8 @@
 
 With r = (u + 1) / sqrt 2 the weight 1 + u + u^2/2 is r^2 + 1/2, so that no feature is ever formed.  Below
 a few hundred tokens this is cheaper than the recurrence in chunks: T (C + V) products a token against 4 F V.
-The weights are made a part at a time, small enough for the cache, and of a block of queries only the keys up
-to its end are looked at.  Of the parts r is kept; N sequences, all leading dimensions in one.
+The weights are made in parts that fit the cache, and a block of queries reads only the keys up to its end.
+r is kept for the backward pass.  N sequences: all leading dimensions in one.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _roots(q: Float[Tensor, "... Q C"], k: Float[Tensor, "... S C"]) -> Float[Te
 
 
 def _parts(q: Float[Tensor, "N T C"]) -> Iterator[Part]:
-    """Cut into parts, or one where all is small: there the calls count, and not what they look at."""
+    """Yield parts, or only one where all is small: there the number of calls costs more than their work."""
     count, length = q.shape[:2]
     at_once = AT_ONCE.get(q.device.type, AT_ONCE_ELSEWHERE)
     return parts(count, length, length if count * length**2 <= at_once else min(BLOCK, length), at_once)

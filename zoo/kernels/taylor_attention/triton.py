@@ -44,7 +44,7 @@ def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
 
 def taylor_attention_triton(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
     """Attend without storing a weight; y has the dtype of v."""
-    if v.shape[-1] > WIDTH[v.dtype]:  # columns of a value do not meet: their gradients of q and k add up
+    if v.shape[-1] > WIDTH[v.dtype]:  # columns of a value are independent: their gradients of q and k add up
         parts = v.split(WIDTH[v.dtype], -1)
         return torch.cat([taylor_attention_triton(q, k, part, eps) for part in parts], -1)
     lead = v.shape[:-2]

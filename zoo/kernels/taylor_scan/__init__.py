@@ -18,12 +18,12 @@ def taylor_scan(
     kv: Float[Tensor, "B H F V"] | None = None,
     z: Float[Tensor, "B H F"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
-    """Return y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), w = 1 + u + u^2/2, u = q_t k_j / sqrt
-    C.
+    """Return y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), and the sums after the last token.
 
-    kv and z: the sums of phi(k) v^T and phi(k) over what was before (`features`), both or neither; returned
-    are y and the sums after the last token, in float32 at least.  q, k and v may be in half precision: torch
-    takes them in float32, Triton as they are, with sums in float32.
+    w = 1 + u + u^2/2, u = q_t k_j / sqrt C.
+    kv and z: the sums of phi(k) v^T and phi(k) over all earlier tokens (`features`), both or neither.  The
+    sums returned are float32 at least.  q, k and v may be in half precision: torch takes them in float32,
+    Triton as they are, with sums in float32.
     """
     usual = "reference" if q.shape[-2] == 1 else "chunked"
     return OP.run(usual, q, k, v, eps, kv, z)

@@ -1,5 +1,5 @@
-"""Taylor linear attention in chunks: tokens of one see each other through their weights, and what was before
-them through the sums of features.  No feature of the past is ever formed twice.
+"""Taylor linear attention in chunks: a token reads its chunk by weights, and the past by sums of features.
+No feature of the past is ever formed twice.
 """
 
 import torch

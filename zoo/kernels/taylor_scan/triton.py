@@ -41,7 +41,7 @@ def taylor_scan_triton(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Scan chunks in parallel; y has the dtype of v, the state is float32."""
     width = columns_at_once(q.shape[-1], v.dtype)
-    if v.shape[-1] > width:  # columns of a value do not meet; each part brings the same z
+    if v.shape[-1] > width:  # columns of a value are independent; each part has the same z
         kvs = [None] * v.shape[-1] if kv is None else kv.split(width, -1)
         parts = [
             taylor_scan_triton(q, k, part, eps, before, z)
@@ -52,7 +52,7 @@ def taylor_scan_triton(
 
 
 def columns_at_once(channels: int, dtype: torch.dtype) -> int:
-    """Return the columns of a value that go at once; more would spill registers."""
+    """Return how many columns of a value are computed at once; more would spill registers."""
     return 64 if dtype == torch.bfloat16 or channels <= 16 else 32
 
 

@@ -10,13 +10,13 @@ compiles them for sm_90.
 - Instructions: `_sums` 244 a warp for 64 tokens and 64 features, 88 for what it writes before each chunk: 27
   million, 29 us.  `_outputs` some 2,800 a warp for 128 queries: 46 million, 50 us.
 
-So each of the three takes twice the floor, and what does not overlap comes on top.  Instructions bound (141
-million), until four warps took 128 queries in place of eight, which pays the same addresses for half the
-rows; z, the number one and the channels left the tiles of features; which channels make a feature was read
-(`_picks`) and not worked out; no row was compared with T that is known to be there, and the queries of a
-chunk's own keys were compared when compiled.  One program of `_sums` walks 128 steps, in a single loop whose
-loads run ahead into the next chunk.  More spans would make features twice, 29 us, and sums of each chunk
-apart, in float32, added up by a further kernel, would move 160 MB more, 37 us: neither gains.
+So each of the three takes twice the floor, and what does not overlap comes on top.  Instructions were the
+bound (141 million) until these changes: four warps take 128 queries in place of eight, which pays the same
+addresses for half the rows; z, the number one and the channels left the tiles of features; the channels that
+make a feature are read (`_picks`), not computed; no row that is known to be there is compared with T; and the
+queries of a chunk's own keys are compared when compiled.  One program of `_sums` walks 128 steps, in a single
+loop whose loads run ahead into the next chunk.  Neither alternative gains: more spans would make features
+twice, 29 us; float32 sums of each chunk apart, added up by a further kernel, would move 160 MB more, 37 us.
 
 Backward, by the same count: `_sums` again 27 million and from the end 42, `_queries` 88, `_keys` 111, 290 us.
 
@@ -48,7 +48,7 @@ State = tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]
 
 
 class Blocks(NamedTuple):
-    """The cut of one program: `rows` stay, `cols` pass by, in tiles of `features`."""
+    """The cut of one program: it keeps its `rows`, and loops over `cols` and `features` at a time."""
 
     rows: int
     cols: int
@@ -80,7 +80,7 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
 
 
 def spans_of(programs: int, chunks: int) -> int:
-    """Return the number of spans to cut chunks into, where one span each would make so many programs."""
+    """Return the number of spans to cut chunks into, where one span would make `programs` programs."""
     return max(1, min(PROGRAMS // programs, chunks // SPAN))
 
 
@@ -99,7 +99,7 @@ def sums(
     start: State | None,
     back: tuple[Tensor, Tensor] | None = None,
 ) -> Sums:
-    """Return the sums before each chunk, and in the end.  back: share and delta; then those after each."""
+    """Return the sums before each chunk, and at the end.  back: share and delta, for the sums after each."""
     batch, heads, length, _ = x.shape
     cut = _cut("sums", x, u)
     chunks, tiles = triton.cdiv(length, CHUNK), triton.cdiv(num_features(x.shape[-1]), cut.features)
@@ -178,13 +178,13 @@ def dkeys(
 
 
 def _state(x: Tensor, u: Tensor, lead: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Make memory for sums; what is divided by stays in float32."""
+    """Return memory for sums; the sums of the divisor stay in float32."""
     shape = (*lead, num_features(x.shape[-1]))
     return u.new_empty(*shape, u.shape[-1], dtype=dtype), u.new_empty(shape, dtype=torch.float32)
 
 
 def picks_of(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "2 F CS"]:
-    """Write the channels that make each feature, in the dtype of x: once a pass, for all of its kernels."""
+    """Return the channels that make each feature, in the dtype of x, once a pass for all of its kernels."""
     sizes = {"C": x.shape[-1], "CS": power_of_two(x.shape[-1]), "F": num_features(x.shape[-1])}
     picks = x.new_empty(2, sizes["F"], sizes["CS"])
     _picks[(triton.cdiv(sizes["F"], 32),)](picks, **sizes, BLOCK=32, **launch_options(4, 1))

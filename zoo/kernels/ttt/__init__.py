@@ -27,8 +27,8 @@ def ttt(
     grad_j: of 1/2 |LN(f(k_j)) - (v_j - k_j)|^2 at W_start, the weights at the mini-batch's start.
     norm: LN's weight and bias.
     sums: the lr_j grad_j so far, where the `offset` tokens before q end inside a mini-batch, else None.
-    After y come the weights at the start of the mini-batch that comes next or is open, and its sums (None: it
-    has not begun).  All computed in float32 at least, outside of any autocast.
+    After y come the weights at the start of the mini-batch that is open or comes next, and its sums (None: it
+    has not begun).  All are computed in float32 at least, outside of any autocast.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):

@@ -5,10 +5,10 @@ outer product of its input x_j and the gradient g_j of its output, so what token
 
     h_i W_i = h_i W - scale_i (h_i sums + sum_{j<=i} (h_i . x_j) lr_j g_j)
 
-with `sums` of the lr_j x_j g_j^T from before, where the mini-batch was cut (Sun et al. 2024, arXiv
-2407.04620, Section 2.5).  A bias is a weight whose input is 1.  Gradients inside are analytic: they are few
-products, and autograd goes through them a second time for the outer loss.  GELU comes with its slope, from
-one sigmoid, and autograd has its curvature from the same.
+with `sums` of the lr_j x_j g_j^T of earlier calls, where they ended inside the mini-batch (Sun et al. 2024,
+arXiv 2407.04620, Section 2.5).  A bias is a weight whose input is 1.  Inner gradients are analytic: they are
+few products, and autograd differentiates them again for the outer loss.  One sigmoid gives GELU, its slope
+and, for autograd, its curvature.
 
 N: sequences times heads, M: tokens of a mini-batch.
 """
@@ -92,8 +92,8 @@ def _piece(
     weights: Weights,
     sums: Weights | None,
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return the inner model's answers to tokens of one mini-batch, and of each weight the inputs and the
-    gradients of outputs times their rates.
+    """Return the inner model's answers to tokens of one mini-batch, and for each weight its inputs and the
+    gradients of its outputs times the tokens' rates.
     """
     Ws, bs = weights[::2], weights[1::2]
     inputs, grads = _gradients(k, target, Ws, bs, norm)

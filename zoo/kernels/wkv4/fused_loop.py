@@ -1,10 +1,10 @@
-"""RWKV-4's average with all that is not sequential done for all tokens at once.
+"""RWKV-4's average, with all work that is not sequential done for all tokens at once.
 
 The running maximum is one cumulative maximum.  Over it, both sums are a recurrence h_t = d_t h_{t-1} + x_t
 with d_t <= 1: one fused multiply-add a token in place, in forward and in backward.
 
-The maximum divides out of every output, so no gradient passes through it.  Those of aa and bb are right as
-the two are used, times exp(pp); taken alone they differ from the reference's by what there passes through pp.
+The maximum cancels in every output, so no gradient passes through it.  The gradients of aa and bb are right
+for their use, times exp(pp); taken alone they differ from the reference's by what passes through pp there.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ def wkv4_fused_loop(
 def _largest(
     k: Float[Tensor, "B T D"], log_decay: Float[Tensor, "D"], pp: Float[Tensor, "B D"]
 ) -> Float[Tensor, "B T D"]:
-    """Return pp behind each token: the largest of its exponents, as seen from there."""
+    """Return pp after each token: the largest exponent so far, with the decay up to that token."""
     age = log_decay * torch.arange(1, k.shape[1] + 1, device=k.device)[:, None]
     return torch.maximum((k - age).cummax(dim=1).values, pp[:, None]) + age
 
@@ -65,10 +65,10 @@ class _Sums(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
-        """Run it backwards."""
+        """Run the recurrence backwards."""
         d, before = ctx.saved_tensors
         d_before, d_last = grads
-        owed = torch.cat([d_before, d_last.unsqueeze(TIME)], dim=TIME)  # to all that comes after each h
+        owed = torch.cat([d_before, d_last.unsqueeze(TIME)], dim=TIME)  # each h's gradient by all after it
         steps = owed.unbind(TIME)
         for t, d_t in reversed(list(enumerate(d.unbind(TIME)))):
             steps[t].addcmul_(d_t, steps[t + 1])
@@ -77,5 +77,5 @@ class _Sums(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
-        """Take members as so many more sequences."""
+        """Take the members as one more leading dimension."""
         return _Sums.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-NOTHING = -1e30  # the largest exponent of an empty past: any other is larger, and no difference of two is NaN
+NOTHING = -1e30  # stands for the exponent of an empty past: any real one is larger, no difference is NaN
 
 
 class Averages(NamedTuple):

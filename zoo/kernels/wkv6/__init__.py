@@ -18,9 +18,9 @@ def wkv6(
     bonus: Float[Tensor, "H K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """Compute y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t, S_t = diag(exp(log_decay_t)) S_{t-1} + k_t
-    v_t^T.
+    """Compute y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t.
 
+    S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T.
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """

@@ -1,5 +1,5 @@
-"""The recurrence as gated linear attention: what a token reads is the memory before it, that is, all of the
-past one token late.  The bonus is no memory, and the last token is written when all have read.
+"""The recurrence as gated linear attention: a token reads the memory before it, so keys, values and decays
+come one token late.  The bonus is not part of the memory, and the last token is written after all have read.
 """
 
 import torch.nn.functional as F
@@ -20,5 +20,5 @@ def wkv6_chunked(
 
 
 def _late(s: Float[Tensor, "B H T X"]) -> Float[Tensor, "B H T X"]:
-    """Move by one token; the first one writes nothing and forgets nothing."""
+    """Return `s` one token later; the new first token writes nothing and forgets nothing."""
     return F.pad(s[..., :-1, :], (0, 0, 1, 0))
