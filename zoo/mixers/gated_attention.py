@@ -17,8 +17,8 @@ from zoo.mixers.base import Seq
 class GatedAttention(FullAttention):
     """y = (attention(x) * sigmoid(x W_g)) W_o.
 
-    gate: elementwise, one a channel of the heads, or headwise, one a head.  Other settings as in
-    `zoo.mixers.attention`.
+    gate: elementwise (one for each channel of the heads) or headwise (one for each head).  Other settings as
+    in `zoo.mixers.attention`.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, gate: str, **heads: Any) -> None:

@@ -29,8 +29,8 @@ class State(NamedTuple):
 class GatedDeltaProduct(Mixer[State]):
     """S <- alpha_t S; for i = 1 .. n: S <- S + beta_i k_i (v_i - S^T k_i)^T; then y_t = S^T q_t / sqrt C.
 
-    num_householder: n; 1 is Gated DeltaNet.  forget_gate: with alpha (`Forgetting`), or DeltaProduct without.
-    allow_neg_eigval: beta in (0, 2), as the paper has it, instead of (0, 1).
+    num_householder: n; 1 is Gated DeltaNet.  forget_gate: whether there is an alpha (`Forgetting`); without
+    it this is DeltaProduct.  allow_neg_eigval: beta in (0, 2), as the paper has it, instead of (0, 1).
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class GatedDeltaProduct(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count one matrix a head whatever n is, and the tail: only the last step of a token is kept."""
+        """Count one matrix per head whatever n is (only a token's last step is kept), and the tail."""
         del seq_len
         held = self.num_heads * self.head_dim**2 * self.expand_v + self.qkv.conv.tail_size()
         return StateSize.read_whole(held)

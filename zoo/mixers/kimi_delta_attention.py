@@ -84,6 +84,6 @@ class KimiDeltaAttention(Mixer[State]):
         return -self.A_log.exp()[:, None, None] * step
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count leaves the convolution out."""
+        """Count one matrix per head, and the tail, which the published count leaves out."""
         memory = self.num_heads * self.head_dim**2
         return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)
