@@ -64,5 +64,5 @@ class MesaNet(Mixer[State]):
         return self.output(y, x), State(*sums, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count both matrices whole, and the tail; kk is symmetric, so that (C + 1) / 2C of it would do."""
+        """Count both matrices whole, and the tail; of kk, which is symmetric, (C + 1) / 2C would suffice."""
         return StateSize.read_whole(2 * self.num_heads * self.head_dim**2 + self.qk.conv.tail_size())

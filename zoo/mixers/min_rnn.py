@@ -25,7 +25,7 @@ class State(NamedTuple):
 class MinRNN(Mixer[State]):
     """h_t = f_t h_{t-1} + i_t g(u_t), g(u) = u + 1/2 where u >= 0, else sigmoid(u).
 
-    cell: gru, f = 1 - i and i = sigmoid(x W); lstm, f and i are two such gates over their sum.
+    cell: gru has i = sigmoid(x W) and f = 1 - i; lstm has two such gates f and i, each divided by their sum.
     d_inner: E; None: d_model.  y is h through a projection.
     """
 

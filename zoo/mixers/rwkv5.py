@@ -48,5 +48,5 @@ class RWKV5(Mixer[State]):
         return y, State(S, last)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the last input; no figure has a count."""
+        """Count a matrix per head, and the last input; there is no published count."""
         return StateSize.read_whole(self.d_model * self.head_dim + self.d_model)

@@ -26,7 +26,7 @@ from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
 from zoo.mixers.undecayed import undecayed
 
 LOG_LEAST = -math.exp(-0.5)  # no channel keeps less than exp(this) = 0.545 of its past in a step
-VALUE = "rwkv7_value"  # of the lowest layer [B T D]
+VALUE = "rwkv7_value"  # name of the lowest layer's values [B T D]
 POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lowest layer's shares 1 - (i / D)^p for r, w, k, v, a, g
 
 

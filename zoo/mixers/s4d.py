@@ -40,7 +40,7 @@ class S4D(Mixer[State]):
         return self._output(self.ssm(x[:, :, None]), x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Convolve the new tokens and add what the kept modes put out; keep the advanced modes."""
+        """Convolve the new tokens and add the outputs of the kept modes; keep the next modes."""
         before, x = (None if state is None else state.modes[:, None]), x[:, :, None]
         u = self.ssm(x)
         if before is not None:
