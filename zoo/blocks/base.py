@@ -69,7 +69,7 @@ class Block(nn.Module, Part, ABC):
         return Stream(*self.after(self._as_wide(mixed, x), residual), stream.links | left)
 
     def extend(self, stream: Stream, state: BlockState | None) -> tuple[Stream, BlockState]:
-        """Do what `forward` does, continuing from `state` (None: the start); the new state is `owned`."""
+        """Do what `forward` does after `state` (None: the start); the new state holds no activations."""
         before = state or BlockState(None)
         residual = self._collect(stream)
         x = self.norm(residual)

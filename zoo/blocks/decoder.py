@@ -15,7 +15,7 @@ SLOWEST = 10_000.0  # the longest wavelength, over 2 pi
 
 
 class Decoder(nn.Module):
-    """Two layers.  block: its kind of norm is used.  init_std: of the matrices; biases start at 0."""
+    """Two layers.  block: gives the kind of norm.  init_std: of the matrices; biases start at 0."""
 
     def __init__(self, block: Block, init_std: float) -> None:
         super().__init__()

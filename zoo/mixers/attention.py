@@ -32,7 +32,7 @@ class FullAttention(AttentionHeads[State]):
         return self.out_proj(self._attend(x, q, k, v)), State(k, v)
 
     def _attend(self, x: Seq, q: Tensor, k: Tensor, v: Tensor) -> Seq:
-        """Return the heads' answers side by side."""
+        """Return the heads' outputs side by side."""
         return attention(q, k, v, slopes=self.qkv.slopes).transpose(1, 2).flatten(2)
 
     def state_size(self, seq_len: int) -> StateSize:

@@ -19,7 +19,7 @@ A_MIN, A_MAX = 1e-3, 16.0
 
 
 class ConvolvedHeads(nn.Module):
-    """SiLU(conv(x W)), split into queries, keys and values of a delta rule, `head_dims` channels a head."""
+    """SiLU(conv(x W)), split into queries, keys and values of a delta rule, `head_dims` channels per head."""
 
     def __init__(self, d_model: int, num_heads: int, head_dims: Sequence[int], kernel_size: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def unit(x: Float[Tensor, "*any C"]) -> Float[Tensor, "*any C"]:
 
 
 class Forgetting(nn.Module):
-    """log alpha = -exp(A_log) softplus(x W + dt_bias), one a head: Mamba-2's decay and initial values.
+    """log alpha = -exp(A_log) softplus(x W + dt_bias), one per head: Mamba-2's decay and initial values.
 
     A_log and dt_bias carry `no_weight_decay = True`, which training reads.
     """

@@ -50,7 +50,7 @@ class DeltaNet(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the tail, which the published count leaves out."""
+        """Count a matrix per head, and the tail, which the published count leaves out."""
         del seq_len
         memory = self.num_heads * self.head_dim**2
         return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

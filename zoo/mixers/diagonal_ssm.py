@@ -1,4 +1,4 @@
-"""A diagonal state space a channel (S4D), as a convolution and as a recurrence; a part of mixers.
+"""A diagonal state space per channel (S4D), as a convolution and as a recurrence; a part of mixers.
 
 Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893):
 S4D-Lin initial values.  x' = A x + u, y = 2 Re(C x) + D u, N/2 complex modes stand for N with their

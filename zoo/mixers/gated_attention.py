@@ -1,4 +1,4 @@
-"""Gated attention: softmax attention whose answers a sigmoid of the token scales before the last projection.
+"""Gated attention: softmax attention whose outputs a sigmoid of the token scales before the last projection.
 
 Qiu et al. 2025, "Gated Attention for Large Language Models" (arXiv 2505.06708).
 

@@ -5,7 +5,7 @@ Siems et al. 2025, "DeltaProduct: Improving State-Tracking in Linear RNNs via Ho
 with beta up to 2 it can be any rotation in n dimensions.
 
 B batch, T time, D model width, H heads, C channels of a query or key (H * C == D), V = expand_v * C channels
-of a value, n steps a token, K taps of the convolution.
+of a value, n steps per token, K taps of the convolution.
 """
 
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class GatedDeltaProduct(Mixer[State]):
         self.output = HeadsOutput(d_model, num_heads, value_dim, gate=True)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Take n delta-rule steps a token, forgetting before the first; keep the matrix after the last."""
+        """Take n delta-rule steps per token, forgetting before the first; keep the matrix after the last."""
         memory, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         n = self.num_householder

@@ -74,6 +74,6 @@ class GatedLinearAttention(Mixer[State]):
         return self.out_proj(y), State(kv)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix of key by value channels a head."""
+        """Count a matrix of key by value channels per head."""
         held = self.num_heads * self.feature_dim * self.head_dim
         return StateSize.read_whole(held, paper=held)

@@ -81,6 +81,6 @@ class HGRN2(Mixer[State]):
         return log_decay, torch.sigmoid(-self.floor_logit) * torch.sigmoid(-f)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix of gates by value channels a head."""
+        """Count a matrix of gates by value channels per head."""
         held = self.num_heads * self.feature_dim * self.head_dim
         return StateSize.read_whole(held, paper=held)

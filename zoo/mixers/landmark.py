@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class Landmark(AttentionHeads[State]):
-    """Attention with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
+    """Attend with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
 
     block_size: tokens between two landmarks (50 in the paper).
     top_k: blocks that each token and head retrieves, by the landmarks' scores; null: all, as in training.

@@ -94,6 +94,6 @@ class LightningAttention(Mixer[State]):
         return -self.share * torch.exp2(-8 * heads / self.num_heads)[:, None]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, square as published."""
+        """Count a matrix per head, square as published."""
         held = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(held, paper=held)

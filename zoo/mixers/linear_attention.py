@@ -183,6 +183,6 @@ class LinearAttention(Mixer[State]):
         self.map.check_length(seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count F features times the value channels a head, and one more where there is a denominator."""
+        """Count F features times the value channels per head, and one more where there is a denominator."""
         held = self.num_heads * self.map.expanded_dim * (self.head_dim + (self.eps is not None))
         return StateSize.read_whole(held, paper=held)

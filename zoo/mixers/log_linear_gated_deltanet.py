@@ -63,7 +63,7 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head for each binary digit 1 of the number of tokens, and the tail."""
+        """Count a matrix per head for each binary digit 1 of the number of tokens, and the tail."""
         memory = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(memory * seq_len.bit_count() + self.qkv.conv.tail_size())
 
@@ -74,7 +74,7 @@ def _answers(
     """Return the outputs of N blocks of one size, and update the pieces in `live` to their end.
 
     What a block writes is linear in its values and in the state that it starts from, as in the chunked delta
-    rule (zoo/kernels/delta_rule/chunked.py): `reads` are the weights of its own values in its answers.
+    rule (zoo/kernels/delta_rule/chunked.py): `reads` are the weights of its own values in its outputs.
     """
     q, k, v, beta, log_alpha, scales = tokens
     left, since_start = decays(log_alpha)

@@ -31,7 +31,7 @@ class LongConv(Mixer[State]):
     squash: k is softshrink(taps, squash), which is sparse: a tap of at most this size is zero and has no
         gradient.  The published code's default of 0.1 is above every initial tap, so that its filter stays
         zero for ever.  Here squash must be smaller than the initial weights.
-    init: normal, N(0, 0.002^2), or double_exp, N(0, 0.02^2) times exp(-(r / max_len) (D / 2)^(d / D)) in
+    init: normal, N(0, 0.002^2), or double_exp, N(0, 0.02^2) times exp(-(r / max_len) floor(D / 2)^(d / D)) in
         channel d.
     """
 

@@ -1,4 +1,4 @@
-"""A causal convolution with a filter of up to max_len taps a channel, stored or written by a small network;
+"""A causal convolution with a filter of up to max_len taps per channel, stored or written by a small network;
 a part of mixers.
 
 B batch, T time, S inputs kept, C channels.
@@ -20,7 +20,7 @@ class LongFilter(nn.Module):
 
     There is no finite recurrence: the past is every input so far, at most the last max_len - 1 of them.
 
-    filter: explicit (max_len weights a channel, drawn from N(0, 1 / max_len)) or implicit (ImplicitFilter),
+    filter: explicit (max_len weights per channel, drawn from N(0, 1 / max_len)) or implicit (ImplicitFilter),
         which alone reads emb_dim and filter_dim.
     squash: explicit weights are shrunk towards zero by this much, and smaller ones are zero.
     """

@@ -90,6 +90,6 @@ class Mamba(Mixer[State]):
         return F.softplus(F.linear(low, weight, self.dt_proj.bias))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count N scalars a channel, and the tail; the published count has expand = 2 and no convolution."""
+        """Count N scalars per channel, and the tail; the published count has expand = 2 and no tail."""
         held = self.d_inner * self.d_state + self.conv.tail_size()
         return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

@@ -49,7 +49,7 @@ class Mamba3(Mixer[State]):
     k and q are the normalised maps B and C plus a bias per head.  Their first 2R channels are turned, pair by
     pair, by the sum of dt_s pi tanh(theta_s) over the tokens s up to t, which amounts to turning the state.
 
-    rope_fraction: share of the state channels that turn, 0.5 or 1.  head_dim, n_layers: as in Mamba2.
+    rope_fraction: share of the state channels that turn, 1 at most.  head_dim, n_layers: as in Mamba2.
     decay_activation: maps a projection x to -A: softplus, or heavy_tail, which is 1 + x where x > 0, else
         1 / (1 - x), and which the authors found more stable at high learning rates.
     dt_bias and D carry `no_weight_decay = True`.

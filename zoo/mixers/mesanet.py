@@ -33,8 +33,8 @@ class State(NamedTuple):
 class MesaNet(Mixer[State]):
     """y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k v^T.
 
-    q and k are SiLU(conv(x W)) scaled to norm 1, v = x W; beta and the decay are sigmoids of x, one a head;
-    ridge = 0.25 + softplus of a parameter, one a key channel, which carries `no_weight_decay = True`.
+    q and k are SiLU(conv(x W)) scaled to norm 1, v = x W; beta and the decay are sigmoids of x, one per head;
+    ridge = 0.25 + softplus of a parameter, one per key channel, which carries `no_weight_decay = True`.
     Where we differ on purpose: the system is solved exactly, not by 30 steps of conjugate gradients.
     """
 

@@ -38,7 +38,7 @@ class MinRNN(Mixer[State]):
         self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Scan the gated inputs channel by channel; keep one number a channel."""
+        """Scan the gated inputs channel by channel; keep one number per channel."""
         u, gate, *forget = (
             self.in_proj(x).to(torch.promote_types(x.dtype, torch.float32)).split(self.d_inner, -1)
         )
@@ -50,5 +50,5 @@ class MinRNN(Mixer[State]):
         return self.out_proj(y.to(x.dtype)), State(h)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count one number a channel."""
+        """Count one number per channel."""
         return StateSize.read_whole(self.d_inner)

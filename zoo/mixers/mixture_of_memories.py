@@ -75,7 +75,7 @@ class MixtureOfMemories(Mixer[State]):
         return beta.permute(0, 2, 3, 1), decay.permute(0, 2, 3, 1)
 
     def _shares(self, x: Seq) -> Float[Tensor, "B N T"]:
-        """Return each memory's share in the answer, zero where it is not chosen."""
+        """Return each memory's share in the output, zero where it is not chosen."""
         if self.router is None:
             return torch.ones_like(x[:, None, :, 0])
         wide = torch.promote_types(x.dtype, torch.float32)

@@ -118,7 +118,7 @@ class MLSTM(Mixer[State]):
         return torch.einsum("pgij,gh->pgihj", self.qkv, eye).flatten(3).flatten(1, 2)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix, a normaliser and a maximum a head, and the tail."""
+        """Count a matrix, a normaliser and a maximum per head, and the tail."""
         held = self.num_heads * (self.head_dim**2 + self.head_dim + 1) + self.conv.tail_size()
         return StateSize.read_whole(held)
 

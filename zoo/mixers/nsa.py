@@ -28,8 +28,8 @@ from zoo.mixers.state import StateSize
 
 
 class BlockCompression(nn.Module):
-    """Make one token of each block (Eq. 7), by an MLP on the `size` tokens from every `stride`-th on, each
-    plus an embedding of its place in the block.
+    """Compress each block to one token (Eq. 7), by an MLP on the `size` tokens from every `stride`-th on,
+    each plus an embedding of its place in the block.
 
     All heads share the MLP.  The paper leaves width and initial values open: here the hidden layer has the
     channels of two heads, the weights keep the size of what they mix, and the embeddings start at 0.

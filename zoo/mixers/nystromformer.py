@@ -89,7 +89,7 @@ class Nystromformer(Mixer[State]):
         return (q @ k_means.mT * scale).softmax(-1) @ (pseudo_inverse(kernel, self.num_iterations) @ context)
 
     def _around(self, v: Tensor) -> Tensor:
-        """Convolve the values along time, with one filter a head."""
+        """Convolve the values along time, with one filter per head."""
         assert self.taps is not None
         channels = v.permute(0, 3, 1, 2).flatten(0, 1)
         mixed = F.conv1d(channels, self.taps.to(v), padding=self.taps.shape[-1] // 2, groups=v.shape[1])

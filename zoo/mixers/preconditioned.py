@@ -82,7 +82,7 @@ class PreconditionedGatedDeltaNet(GatedDeltaNet):
         return self.output(y, x), State(memory, tail, moment)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count Gated DeltaNet's state and a number a key channel."""
+        """Count Gated DeltaNet's state and a number per key channel."""
         return StateSize.read_whole(super().state_size(seq_len).resident + self.num_heads * self.head_dim)
 
 
@@ -107,5 +107,5 @@ class PreconditionedKDA(KimiDeltaAttention):
         return self._output(y, x), State(memory, tail, moment)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count Kimi delta attention's state and a number a key channel."""
+        """Count Kimi delta attention's state and a number per key channel."""
         return StateSize.read_whole(super().state_size(seq_len).resident + self.num_heads * self.head_dim)

@@ -70,7 +70,7 @@ class RGLRU(Mixer[State]):
         undecayed(self.Lambda)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Scan the gated inputs channel by channel; keep one number a channel and the tail."""
+        """Scan the gated inputs channel by channel; keep one number per channel and the tail."""
         h, tail = (None, None) if state is None else state
         u, gate = self.in_proj(x).chunk(2, dim=-1)
         u, tail = self.conv(u, tail)
@@ -87,5 +87,5 @@ class RGLRU(Mixer[State]):
         return diagonal_scan(log_a.exp(), root * (i * u), h)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count one number a channel, and the tail."""
+        """Count one number per channel, and the tail."""
         return StateSize.read_whole(self.d_inner + self.conv.tail_size())

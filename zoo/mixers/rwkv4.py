@@ -1,4 +1,4 @@
-"""RWKV-4's time mix: an average over the past whose weights decay with age, at a fixed rate a channel.
+"""RWKV-4's time mix: an average over the past whose weights decay with age, at a fixed rate per channel.
 
 Peng et al. 2023, "RWKV: Reinventing RNNs for the Transformer Era" (arXiv 2305.13048), Section 3; initial
 values of github.com/BlinkDL/RWKV-LM, RWKV-v4/src/model.py.

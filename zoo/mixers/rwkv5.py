@@ -1,4 +1,4 @@
-"""RWKV-5's time mix: a matrix a head, each key channel of which decays at a fixed rate.
+"""RWKV-5's time mix: a matrix per head, each key channel of which decays at a fixed rate.
 
 Peng et al. 2024, "Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence" (arXiv 2404.05892),
 Section 4; initial values of github.com/BlinkDL/RWKV-LM, RWKV-v5/src/model.py (x052).

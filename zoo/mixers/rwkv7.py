@@ -1,4 +1,4 @@
-"""RWKV-7's time mix: a matrix a head, with decay by channel and a delta rule whose key and rate are learned.
+"""RWKV-7's time mix: a matrix per head, with decay by channel and a delta rule of learned keys and rates.
 
 Peng et al. 2025, "RWKV-7 'Goose' with Expressive Dynamic State Evolution" (arXiv 2503.14456), Section 4;
 initial values of github.com/BlinkDL/RWKV-LM, RWKV-v7/train_temp/src/model.py.
@@ -102,7 +102,7 @@ class RWKV7(Linked[State]):
         return [s.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2) for s in wide]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head and the last input, which the published count leaves out."""
+        """Count a matrix per head and the last input, which the published count leaves out."""
         paper = self.d_model * self.head_dim
         return StateSize.read_whole(paper + self.d_model, paper=paper)
 

@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 
 class S2Attn(AttentionHeads[State]):
-    """Causal attention inside groups: [0, g), [g, 2g), ... for the first half of the heads and
+    """Attend causally inside groups: [0, g), [g, 2g), ... for the first half of the heads and
     [0, g/2), [g/2, 3g/2), ... for the second, g = group_size.
 
     Where we differ from the authors' code: the shift does not wrap around (there the first half group attends

@@ -90,5 +90,5 @@ class SLSTM(Mixer[State]):
         return o.sigmoid() * c / n, c, n, m
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count four numbers a channel, and the tail."""
+        """Count four numbers per channel, and the tail."""
         return StateSize.read_whole(4 * self.d_model + self.conv.tail_size())

@@ -1,7 +1,7 @@
 """Choose the past blocks that a chunk's tokens retrieve, and keep what later choices need.
 
 B batch, T new tokens, S tokens kept, H query heads, G key/value heads, I index sets (1 or G), C channels per
-head, R rows that choose (one a token or one a chunk), U blocks kept, N blocks chosen.
+head, R rows that choose (one per token or one per chunk), U blocks kept, N blocks chosen.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from zoo.mixers.span_rule import SpanRule
 
 
 class Memory(NamedTuple):
-    """What later choices need; a field is None where the selection does not read it.
+    """The tensors that later choices need; a field is None where the selection does not read it.
 
     At a chunk's end `prefix` keeps its query sum, though the next chunk begins a new one: a simpler size.
     """

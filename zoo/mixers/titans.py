@@ -38,7 +38,7 @@ class Titans(Mixer[State]):
     """M_t = (1 - a_t) M_{t-1} + S_t, S_t = eta_t S_{t-1} - theta_t d|M(k_t) - v_t|^2/dM,  y_t = M_t(q_t).
 
     The gradients of a chunk are all taken at M where it began; two scans then give every S_t and M_t.
-    a, eta and theta are sigmoids of x W + b, one a head; q and k have norm 1; each head's answer passes an
+    a, eta and theta are sigmoids of x W + b, one per head; q and k have norm 1; each head's output passes an
     RMSNorm and a SiLU gate.  M_0 is learned.
 
     expand: M is a matrix for 0, else two layers with `expand` * C units and a SiLU between them.
