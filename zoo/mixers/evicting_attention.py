@@ -26,7 +26,7 @@ POOLED = 5  # scores in snapkv's mean: a score and its neighbours
 class State(NamedTuple):
     k: Float[Tensor, "B G S C"]
     v: Float[Tensor, "B G S C"]  # by age
-    scores: Float[Tensor, "B G P"] | None  # summed weights of the P oldest tokens; None: the rule sums none
+    scores: Float[Tensor, "B G P"] | None  # summed weights of the P oldest tokens, where they are summed
     offset: int
 
     @property

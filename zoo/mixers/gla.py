@@ -18,7 +18,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections, as in fla until d30c0833, which made the paper's numbers
+GAIN = 2**-2.5  # of initial projections, as in fla until d30c0833, and when the paper's numbers were made
 
 
 class State(NamedTuple):

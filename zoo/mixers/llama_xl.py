@@ -30,9 +30,9 @@ class State(NamedTuple):
 
 
 class LlamaXL(Mixer[State]):
-    """Keys have unit length.  Those of the segment before and the own are turned (RoPE) to positions 0, 1,
-    ..., so that no position exceeds 2 segment_len.  From the second segment on, a token sees segment_len + 1
-    to 2 segment_len tokens.  `scale` times the query's product with a key is the logit.
+    """Keys have unit length.  Those of the previous and the own segment are turned (RoPE) to 0, 1, ..., so
+    that no position exceeds 2 segment_len.  From the second segment on, a token sees segment_len + 1 to 2
+    segment_len tokens.  `scale` times the query's product with a key is the logit.
 
     In training no gradient reaches the previous segment, as in the source, where that segment comes from an
     earlier step.  In evaluation gradients reach it, which changes no output.

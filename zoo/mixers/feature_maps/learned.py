@@ -42,8 +42,7 @@ class Hedgehog(FeatureMap):
 
 
 class AllPoly(FeatureMap):
-    """phi(x) = ((W1 x)^2 + W2 x^2) / sqrt 2, one quadratic form per feature (zoology; Based, arXiv
-    2402.18668).
+    """phi(x) = ((W1 x)^2 + W2 x^2) / sqrt 2, a quadratic form per feature (zoology; Based, arXiv 2402.18668).
 
     F = num_features.  Rows start from N(0, 1 / C); in the reference the model's own initialisation then
     writes N(0, 0.02^2) over them.  Weights have both signs: a denominator can vanish, so leave it out.
