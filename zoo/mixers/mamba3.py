@@ -38,7 +38,7 @@ ACTIVATIONS = {"softplus": F.softplus, "heavy_tail": heavy_tail}
 class State(NamedTuple):
     h: Float[Tensor, "B H N P"]
     k: Float[Tensor, "B H N"]  # the last token's input map, turned
-    v: Float[Tensor, "B H P"]  # and its input: half of its trapezium is not written yet
+    v: Float[Tensor, "B H P"]  # and its input; half of its trapezium is still to be written
     angle: Float[Tensor, "B H R"]
 
 

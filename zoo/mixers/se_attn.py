@@ -11,7 +11,7 @@ join the chunk's own.  Where we differ from the paper on purpose:
 - Block choice is made in float32 at least, and ties go to the lowest block.
 
 The memory has no fixed size: any block may be retrieved later, so that K and V of all tokens stay.  Retrieval
-saves `touched` alone.  With `max_blocks` the memory has a fixed size.
+lowers only `touched`.  With `max_blocks` the memory has a fixed size.
 
 Where the chunks are the blocks and each head scores them by their mean key, this is MoBA (arXiv 2502.13189).
 
@@ -173,7 +173,7 @@ class SEAttn(Mixer[State]):
         return min(offset, self.capacity * self.block_size + offset % self.eval_chunk_size)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count what may be retrieved; `touched` has a step's share of the scoring, even of once a chunk."""
+        """Count what may be retrieved; `touched` includes a step's share of the scoring of a chunk."""
         tokens, open_chunk = self._token_count(seq_len), seq_len % self.eval_chunk_size
         summaries = self.summary_dim * (tokens // self.block_size)
         resident = 2 * self.kv_dim * tokens + summaries
