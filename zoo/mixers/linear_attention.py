@@ -34,7 +34,7 @@ class HeadDecay(nn.Module):
     """gamma_h = 1 - 2^(c - h), c = -3, and the gate g = x W + b, no activation (arXiv 2402.18668, App. C).
 
     The weight of token j for token i is g_h(x_i) gamma_h^(i - j) phi(q_i) . phi(k_j); the denominator keeps
-    the undecayed sum.  The bias starts at one, where the gate does nothing (ours).
+    the undecayed sum.  The bias starts at one, so that gates start around 1 (ours).
     """
 
     gamma: Float[Tensor, "H"]

@@ -20,7 +20,7 @@ from zoo.model import seeded
 
 
 class LowRank(nn.Module):
-    """Add B A to W.  parts: bounds of the rows of W, each with its own A and B; other rows stay as they are.
+    """Add (alpha / r) B A to W.  parts: bounds of rows of W, each with its own A and B; other rows stay.
 
     A starts as nn.Linear's weights do and B at zero, so that the sum is W at first.
     """

@@ -32,7 +32,7 @@ class Form:
     value: each key channel or each value channel of a matrix, in other tensors the last axis; block: `block`
     scalars of the last axis, which is one block if it is shorter.  Plain formats have no scale; microscaling
     formats have blocks of their own, whatever is given.
-    zero_point: whole-number codes cover the range of the numbers, instead of one symmetric around zero.
+    zero_point: whole-number codes cover the range of the numbers and zero, not one symmetric around zero.
     rounding: nearest (ties to even); stochastic; feedback: nearest, of the number plus its last rounding
     error, which is kept in the format `residual`.  Two more round nothing and are no way to keep a state:
     from the exact state and its steps D they predict the effect of rounding.  noise predicts stochastic
