@@ -20,11 +20,11 @@ EPS = 1e-5
 
 
 class Stream(NamedTuple):
-    """The stream between blocks: the latest output, not yet added, and the sum of all before it."""
+    """The residual stream between blocks: the latest output, not yet added, and the sum of all before."""
 
     hidden: Seq
     residual: Seq | None  # None in front of the first block
-    links: Links  # what mixers have left for those above
+    links: Links  # what mixers leave for the layers above
 
     def sum(self) -> Tensor:
         """Return the residual stream with the latest output added."""
@@ -32,16 +32,16 @@ class Stream(NamedTuple):
 
 
 class BlockState(NamedTuple):
-    """The state of one layer while decoding: its mixer's, and its channel mix's where that has one."""
+    """The decoding state of one layer: the mixer's state, and the channel mix's state if it has one."""
 
     mixer: Any
     mlp: Any = None
 
 
 class Block(nn.Module, Part, ABC):
-    """residual += hidden; hidden = mixer(norm(residual)); then whatever `after` does.
+    """A layer: residual += hidden; hidden = mixer(norm(residual)); then what `after` does.
 
-    embed_dropout: share of the embedding's entries that training zeroes in front of the first block.
+    embed_dropout: share of the embedding's entries that training sets to zero before the first block.
     """
 
     def __init__(self, mixer: Mixer, d_model: int, norm: str, embed_dropout: float) -> None:
@@ -62,14 +62,14 @@ class Block(nn.Module, Part, ABC):
         return self.new_norm()
 
     def forward(self, stream: Stream) -> Stream:
-        """Add the output so far to the stream and mix its norm, over a whole sequence."""
+        """Add the latest output to the stream, and mix the normed stream of a whole sequence."""
         residual = self._collect(stream)
         x = self.norm(residual)
         mixed, left = self.mixer.forward_linked(x, self._read(stream))
         return Stream(*self.after(self._as_wide(mixed, x), residual), stream.links | left)
 
     def extend(self, stream: Stream, state: BlockState | None) -> tuple[Stream, BlockState]:
-        """Add and mix after the block's state (None: the start); the new state holds no activations."""
+        """Do what `forward` does after `state` (None: the start); the new state holds no activations."""
         before = state or BlockState(None)
         residual = self._collect(stream)
         x = self.norm(residual)
@@ -78,7 +78,7 @@ class Block(nn.Module, Part, ABC):
         return Stream(hidden, residual, stream.links | left), BlockState(*owned((mixer_state, mlp_state)))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count the memory of one sequence after `seq_len` tokens, of all parts that look back."""
+        """Count the memory of one sequence after `seq_len` tokens, over all parts that look back."""
         return total(part.state_size(seq_len) for part in self.remembering)
 
     def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
@@ -89,7 +89,7 @@ class Block(nn.Module, Part, ABC):
 
     @property
     def remembering(self) -> list[Mixer]:
-        """The parts that look back, in the order in which a token meets them."""
+        """The parts that look back, in the order in which a token passes them."""
         return [self.mixer]
 
     @abstractmethod
@@ -97,14 +97,14 @@ class Block(nn.Module, Part, ABC):
         """Return the next block's hidden and residual, from the mixer's output and the stream it read."""
 
     def extend_after(self, mixed: Seq, residual: Seq, state: Any) -> tuple[Seq, Seq, Any]:
-        """Do what `after` does, from a state where something in it keeps one."""
+        """Do what `after` does, continuing from the state of its channel mix if it has one."""
         return *self.after(mixed, residual), None
 
     def _read(self, stream: Stream) -> Links:
         return {name: stream.links[name] for name in self.mixer.reads if name in stream.links}
 
     def _as_wide(self, mixed: Seq, x: Seq) -> Seq:
-        """Refuse another shape: a width of one would be added to the stream without a word."""
+        """Raise ValueError for another shape: a width of one would be broadcast without an error."""
         if mixed.shape != x.shape:
             raise ValueError(
                 f"{type(self.mixer).__name__} gives {list(mixed.shape)} for an input of {list(x.shape)}: "

@@ -1,7 +1,8 @@
 """RWKV's channel mixes: MLPs that look one token back, so that they keep a state.
 
-Values and receptances start at zero, keys orthogonal, shares as in x052 and x070, github.com/BlinkDL/RWKV-LM.
-(Its RWKV-4 multiplies the keys by the root of `ratio`; its RWKV-6 raises `early` to the third power.)
+Value and receptance weights start at zero, key weights orthogonal, and shares as in x052 and x070 of
+github.com/BlinkDL/RWKV-LM.  (Its RWKV-4 also multiplies the key weights by the square root of `ratio`, and
+its RWKV-6 raises `early` to the third power.)
 
 B batch, T time, D model width, W = ratio * D.
 """
@@ -23,7 +24,7 @@ class State(NamedTuple):
 
 
 class _LooksBack(Mixer[State]):
-    """A part that sees a token and the one before it."""
+    """A mixer that sees a token and the one before it."""
 
     d_model: int
 
@@ -32,7 +33,7 @@ class _LooksBack(Mixer[State]):
         return StateSize(paper=0, resident=self.d_model, touched=self.d_model)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
-        """Return the next token, the last that sees each input."""
+        """Return the token after each input, which is the last that sees the input."""
         return torch.arange(1, seq_len + 1)
 
 
@@ -52,7 +53,7 @@ class ChannelMix(_LooksBack):
             nn.init.zeros_(zero.weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Mix each token's channels with the last token's; keep the last input."""
+        """Mix each token's channels with those of the token before; keep the last input."""
         (x_k, x_r), last = self.shift(x, None if state is None else state.last)
         y = self.value(F.relu(self.key(x_k)).square())
         return torch.sigmoid(self.receptance(x_r)) * y, State(last)
@@ -72,7 +73,7 @@ class ChannelMix7(_LooksBack):
         nn.init.zeros_(self.value.weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Mix each token's channels with the last token's, without a receptance; keep the last input."""
+        """Mix each token's channels with those of the token before, ungated; keep the last input."""
         (x_k,), last = self.shift(x, None if state is None else state.last)
         return self.value(F.relu(self.key(x_k)).square()), State(last)
 

@@ -1,8 +1,8 @@
-"""A decoder: from the vector of a row, read off as often as there are answers, to one vector an answer.
+"""A decoder that turns copies of a row's vector, one for each answer, into one vector for each answer.
 
-As in MAD's compression task (Poli et al. 2024): answer i gets the i-th sinusoidal position added, then norm,
-Linear, GELU, norm, Linear, GELU, all as wide as the model.  There the head is a matrix and a bias of its own;
-here it is the model's.
+As in MAD's compression task (Poli et al. 2024), copy i gets the i-th sinusoidal position added and then
+passes norm, Linear, GELU, norm, Linear, GELU, all as wide as the model.  MAD's head has a matrix and a bias
+of its own; here the model's head is used.
 """
 
 import torch
@@ -15,7 +15,7 @@ SLOWEST = 10_000.0  # the longest wavelength, over 2 pi
 
 
 class Decoder(nn.Module):
-    """block: whose kind of norm it takes.  init_std: of its matrices; its biases start at 0."""
+    """Two layers.  block: gives the kind of norm.  init_std: of the matrices; biases start at 0."""
 
     def __init__(self, block: Block, init_std: float) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Decoder(nn.Module):
         self.layers = nn.Sequential(block.new_norm(), first, nn.GELU(), block.new_norm(), second, nn.GELU())
 
     def forward(self, hidden: Float[Tensor, "B A D"]) -> Float[Tensor, "B A D"]:
-        """Return a vector for each answer: that of the row, at the answer's position."""
+        """Return a vector for each answer, from the row's vector and the answer's position."""
         places = sinusoids(hidden.shape[1], hidden.shape[2], hidden.device)
         return self.layers(hidden + places.to(hidden.dtype))
 

@@ -15,12 +15,11 @@ CHANNEL_MIXES = {"rwkv_channel_mix": ChannelMix, "rwkv7_channel_mix": ChannelMix
 
 
 class PreNorm(Block):
-    """norm: "layer" or "rms".  final_norm: the one before the model's head (None: as `norm`).
+    """norm: "layer" or "rms".  final_norm: the norm before the model's head (None: as `norm`).
 
-    mlp: none, gelu, swiglu, or a channel mix of RWKV, which looks one token back and so keeps a state; its
-    width is mlp_ratio * d_model.
-
-    layer, n_layers: the initial values of the channel mixes depend on the depth.
+    mlp: none, gelu, swiglu, or a channel mix of RWKV, which looks one token back and therefore keeps a state.
+    mlp_ratio: the inner width of the MLP over d_model.
+    layer, n_layers: the block's place, on which the initial values of the channel mixes depend.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class GELU(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """silu(gate) * up (Shazeer 2020, eq. 6), no biases; three matrices: mlp_ratio 8/3 costs as GELU's 4."""
+    """silu(gate) * up (Shazeer 2020, eq. 6), no biases.  With 3 matrices, mlp_ratio 8/3 costs as GELU's 4."""
 
     def __init__(self, d_model: int, width: int) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The residual stream of the reference code (Zoology, Arora et al. 2023), for comparing with its numbers.
 
-There a block also has a "state mixer", which in the figures is the identity.  It is no no-op: the block adds
-the normed stream to the stream.  The reference also redraws every linear layer inside a mixer from
-N(0, 0.02), over the mixers' own initial weights; here that is asked for (model.redraw=true).
+A block of the reference also has a "state mixer", which is the identity in the figures.  Even so it has an
+effect: the block adds the normed stream to the stream.  The reference also redraws every linear layer inside
+a mixer from N(0, 0.02), in place of the mixer's own initial weights; here model.redraw=true does that.
 """
 
 from torch import nn
@@ -19,6 +19,6 @@ class Zoology(Block):
         self.state_norm: nn.Module = self.new_norm()
 
     def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
-        """Add the mixer's output to the stream and pass its norm on, as the reference's identity does."""
+        """Add the mixer's output to the stream, and pass on the stream's norm, as the reference does."""
         residual = residual + mixed
         return self.state_norm(residual), residual

@@ -1,4 +1,4 @@
-"""Every mixer by name, for a module of your own: no command, no config, no task.
+"""Build every mixer by name, for a module of your own: without a command, a config or a task.
 
     from zoo.mixers import Mamba2
 
@@ -8,10 +8,10 @@
     y, state = mixer.extend(x[:, 1:2], state)
     mixer.state_size(1024).resident          # scalars that one sequence keeps after 1024 tokens
 
-`dir(zoo.mixers)` lists the names: that of the class, or of the label where several yamls share one class
+`dir(zoo.mixers)` lists the names: the name of the class, or the label where several yamls share one class
 (`Based`, `Hedgehog` and `Performer` are linear attention).  `help` and `inspect.signature` show the settings.
-What is built is an `nn.Module` of the class itself.  Its initial weights come from torch's global generator,
-as any module's do; in a cell they come from the cell's seed (zoo/model/sequence_model.py).
+A call builds an `nn.Module` of the class itself.  Its initial weights come from torch's global generator, as
+any module's do; in a cell they come from the cell's seed (zoo/model/sequence_model.py).
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> "Named":
-    if not name[:1].isupper():  # a module, or a question of Python's: nothing is loaded for it
+    if not name[:1].isupper():  # a submodule, or a name that Python itself looks up: load nothing
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from zoo.mixers.named import named
 

@@ -1,6 +1,6 @@
 """List every mixer by family: python -m zoo.mixers
 
-What each keeps between two tokens, the knob that trades memory for recall, and the paper.
+The list says what each keeps between two tokens, which knob trades memory for recall, and the paper.
 
     python -m zoo.mixers --markdown > docs/mixers.md           the list of the documentation
     python -m zoo.mixers --laws mamba2                         the laws of zoo/mixers/laws.py; no name: on all
@@ -45,7 +45,7 @@ class Row:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the list, or what the laws say of some mixers.  Exits with one line where there is none."""
+    """Print the list, or the result of the laws for some mixers.  An unknown mixer exits with one line."""
     args = _parser().parse_intermixed_args(argv)
     folders = [CONF, args.config_dir] if args.config_dir else [CONF]
     try:
@@ -79,7 +79,7 @@ def _laws(cases: Sequence[Case]) -> int:
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return a row for each yaml in folder/mixer.  ValueError where there is none."""
+    """Return a row for each yaml in folder/mixer.  ValueError: the folder has no yaml."""
     paths = sorted((folder / "mixer").glob("*.yaml"))
     if not paths:
         raise ValueError(f"--config-dir (={folder}) must hold mixer/NAME.yaml, and holds none.")
@@ -115,7 +115,7 @@ def as_tables(listing: Sequence[Row]) -> list[Table]:
         table = slim(title)
         table.add_column("mixer=", no_wrap=True)
         table.add_column("keeps", overflow="fold")
-        table.add_column("knob", no_wrap=True)  # to be copied
+        table.add_column("knob", no_wrap=True)  # so that it can be copied
         table.add_column("paper", overflow="fold")
         for row in group:
             table.add_row(*map(escape, (row.name, row.keeps, row.knob, row.paper)))

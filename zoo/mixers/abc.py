@@ -17,20 +17,20 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.state import StateSize
 
-MOST = 32.0  # of a weight's exponent, either way
+MOST = 32.0  # largest absolute exponent of a weight
 
 
 class State(NamedTuple):
     keys: Float[Tensor, "B H M C"]
     values: Float[Tensor, "B H M C"]
-    log_z: Float[Tensor, "B H M"]  # of the sum of a slot's weights
+    log_z: Float[Tensor, "B H M"]  # log of the sum of a slot's weights
 
 
 class BoundedMemoryAttention(Mixer[State]):
     """Slot m holds sum_i e^(s_im) k_i / sum_i e^(s_im), and the same of v; y = softmax attention over slots.
 
-    s = x W, held within 32 either way as in fla.  num_slots: M, at least 2; None: C.
-    Left out: the rotary positions and the output gate of fla's layer, which are not the paper's.
+    s = x W, clamped to [-32, 32] as in fla.  num_slots: M, at least 2; None: C.
+    Left out: the rotary positions and the output gate of fla's layer, which the paper does not have.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, num_slots: int | None, bias: bool) -> None:
@@ -43,7 +43,7 @@ class BoundedMemoryAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Add the new tokens to the slots' means and attend to them; keep means and their weights' logs."""
+        """Add the new tokens to the slots' means and attend to the slots; keep means and log weights."""
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v = (part.to(wide) for part in self.qkv(x))
         s = self.control(x).to(wide).unflatten(-1, (self.num_heads, -1)).transpose(1, 2).clamp(-MOST, MOST)

@@ -1,4 +1,4 @@
-"""Softmax attention over everything so far: the memory that grows.
+"""Softmax attention over all tokens so far, a memory that grows with the sequence.
 
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
 """
@@ -15,7 +15,7 @@ from zoo.mixers.state import StateSize
 
 
 class FullAttention(AttentionHeads[State]):
-    """Softmax attention from each token to itself and all before it; subclasses change `_attend`."""
+    """Softmax attention from each token to itself and all before it; subclasses may override `_attend`."""
 
     small_out = True
     alibi = True
@@ -32,11 +32,11 @@ class FullAttention(AttentionHeads[State]):
         return self.out_proj(self._attend(x, q, k, v)), State(k, v)
 
     def _attend(self, x: Seq, q: Tensor, k: Tensor, v: Tensor) -> Seq:
-        """Return the heads' answers side by side."""
+        """Return the heads' outputs side by side."""
         return attention(q, k, v, slopes=self.qkv.slopes).transpose(1, 2).flatten(2)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count keys and values of all tokens; the published count takes D for each, whatever G is."""
+        """Count keys and values of all tokens; the published count has D for each, whatever G is."""
         return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len, paper=2 * self.d_model * seq_len)
 
 
@@ -47,7 +47,7 @@ class Attention(FullAttention):
 
     position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
     bias: biases in both projections, as the reference of the MQAR figures has them.
-    dropout: share of the weights that training zeroes (0.1 in that reference).
+    dropout: share of the attention weights that training sets to zero (0.1 in that reference).
     """
 
     def __init__(self, *, dropout: float, **heads: Any) -> None:

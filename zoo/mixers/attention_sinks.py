@@ -1,4 +1,4 @@
-"""A window of attention that also sees the first tokens, or leaves a part of its weight unspent.
+"""Windowed attention that also sees the first tokens, or gives a part of its weight to no token.
 
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
@@ -18,12 +18,12 @@ class AttentionSinks(BigBird):
     """StreamingLLM (Xiao et al. 2023, arXiv 2309.17453) and the learned sink logit of gpt-oss (OpenAI 2025,
     arXiv 2508.10925), each by itself or both.
 
-    num_sinks: first tokens that all see.  window: the newest that are seen, the token itself included.  The
-    authors' code shows window - 1 or window past tokens, by the path: it evicts before or after a call.
-    position: none | rope by places in the cache, as published: keys are kept as projected; the newest of the
-        cache's n tokens stands at n - 1 and a sink at its own place, however far back it is.
-    sink_logit: each head has a learned logit z that joins every softmax and carries no value, which is
-        exp(l) / (exp(z) + sum exp(l)).  It starts at 0 (ours: the published initial value is not known).
+    num_sinks: first tokens that every token sees.  window: the newest tokens in view, with the token itself.
+        (The authors' code shows window - 1 or window past tokens: one path evicts before a call, one after.)
+    position: none | rope.  As published, rope counts places in the cache: keys are kept as projected, the
+        newest of the cache's n tokens is at n - 1, and a sink at its own place, however far back it is.
+    sink_logit: each head has a learned logit z that joins every softmax without a value; a weight is then
+        exp(l) / (exp(z) + sum exp(l)).  z starts at 0 (ours: the published initial value is not known).
     Other settings as in `zoo.mixers.attention`.
     """
 
@@ -54,7 +54,7 @@ class AttentionSinks(BigBird):
         scale = q.shape[-1] ** -0.5
         if self.turn is not None:
             q, k = self._placed(q, k, total, *self.turn)
-        if self.sink is not None:  # a key of its own, of one more channel
+        if self.sink is not None:  # the sink is one more key, in one more channel
             z = (self.sink / scale)[:, None, None].expand(*q.shape[:3], 1)
             key = F.one_hot(torch.tensor(q.shape[-1], device=q.device)).to(k).expand(*k.shape[:2], 1, -1)
             q, k = torch.cat([q, z.to(q)], dim=-1), torch.cat([key, F.pad(k, (0, 1))], dim=2)
@@ -64,7 +64,7 @@ class AttentionSinks(BigBird):
     def _placed(
         self, q: Tensor, k: Tensor, total: int, base: float, fraction: float
     ) -> tuple[Tensor, Tensor]:
-        """Turn by places: half of the channels for the window, at true positions, and half for the sinks."""
+        """Turn by cache places: half of the channels for the window, at true positions, half for sinks."""
         first, last = total - q.shape[2], self.num_global + self.window - 1  # the place of all later tokens
         near, far = q.split([min(max(last - first, 0), q.shape[2]), max(total - max(last, first), 0)], dim=2)
         far = rotate(far[..., None, :], last, base, fraction)[..., 0, :]

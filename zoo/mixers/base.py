@@ -5,7 +5,7 @@ One law ties its two methods together.  For every cut k,
     forward(x)  ==  extend(x[:, :k]) followed by extend(x[:, k:], the state the first call left).
 
 The law *is* causality, decoding, prefill and "the state is all the memory there is".
-zoo.mixers.laws holds it and the laws that follow: python -m zoo.mixers --laws NAME
+zoo.mixers.laws checks this law and those that follow from it: python -m zoo.mixers --laws NAME
 
 Dimension letters in the whole project: B batch, T time, D model width, H heads, G key/value heads,
 C channels per head, S keys in view, F features, N state dimension.
@@ -22,27 +22,27 @@ from zoo.common.part import Part
 from zoo.mixers.state import StateSize
 
 Seq = Float[Tensor, "B T D"]
-Links = dict[str, Tensor]  # what layers leave to those above beside the stream, by name
+Links = dict[str, Tensor]  # tensors that layers leave to layers above beside the stream, by name
 EMBEDDING = "embedding"  # [B T D], left by the model: the tokens as they entered the first layer
 State = TypeVar("State", bound=tuple)
 
 
 class Mixer(nn.Module, Part, ABC, Generic[State]):
-    """Subclasses take keyword arguments (`**rest`: of the class above) and make their own initial weights.
+    """Subclasses take keyword arguments (`**rest`: the parent class's) and draw their own initial weights.
 
-    `State` is a NamedTuple of tensors whose first dimension is the batch, or None where there is nothing
-    to keep yet; a plain Python int in it is a counter and no memory.
+    `State` is a NamedTuple of tensors whose first dimension is the batch; a field is None where there is
+    nothing to keep yet.  A plain Python int in it is a counter and no memory.
 
     causal: outputs never depend on later inputs.
     exact_decode: `extend` from a state reproduces `forward` (the split law).
     A mixer that sets either to False on an instance must have tests that expect the law to fail.
-    small_out: model.redraw draws `out_proj` smaller, by the depth.
+    small_out: model.redraw draws `out_proj` smaller, by sqrt(2 n_layers).
     """
 
     causal: bool = True
     exact_decode: bool = True
-    small_out: bool = False  # true where the reference of the MQAR figures calls its last projection so too
-    reads: tuple[str, ...] = ()  # of other layers: see Linked
+    small_out: bool = False  # true where the reference of the MQAR figures has an `out_proj` too
+    reads: tuple[str, ...] = ()  # names from other layers: see Linked
     leaves: tuple[str, ...] = ()
 
     @abstractmethod
@@ -66,39 +66,39 @@ class Mixer(nn.Module, Part, ABC, Generic[State]):
         """Count the memory of one sequence after `seq_len` tokens."""
 
     def check_length(self, seq_len: int) -> None:
-        """Raise ValueError where it cannot take `seq_len` tokens.  The default takes any number."""
+        """Raise ValueError if the mixer cannot take `seq_len` tokens.  The default takes any number."""
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the last output that can depend on each input, whatever the inputs and weights are.
 
-        From the input's own on, all up to it can.  Places behind the end are allowed, they mean the end.
+        All outputs from the input's own up to that one can depend on it.  A place past the end means the end.
 
-        The default is the end.  A mixer with a bounded view says so here, or in `visible` where its view has
-        gaps; how many answers lie in view (the coverage) then bounds what a trained model can score.
+        The default is the end.  A mixer with a bounded view overrides this, or `visible` if its view has
+        gaps.  The share of answers in view (the coverage) then bounds the accuracy of any trained model.
         """
         return torch.full((seq_len,), seq_len - 1)
 
     def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
-        """Return the inputs that the wanted outputs can depend on; each row is a set of its own."""
+        """Return the inputs that the wanted outputs can depend on; each row is a separate set."""
         last = wanted.shape[-1] - 1
         count = wanted.cumsum(-1, dtype=torch.int32)
         return wanted | (count[..., self.read_until(last + 1).clamp(max=last)] > count)
 
 
 class Linked(Mixer[State]):
-    """A mixer that reads from other layers beside its input, or leaves something to those above it, by name.
+    """A mixer that reads tensors of other layers beside its input, or leaves some to layers above, by name.
 
-    reads: what the layers below leave, or the model's EMBEDDING.
-    leaves: from here on, all layers above that read the name find it.
-    What it both reads and leaves may be missing, as it is for the lowest of its kind; any other name that is
-    missing is an error when the model is built.  All belongs to the tokens of this call, so it is no memory.
+    reads: names that the layers below leave, or the model's EMBEDDING.
+    leaves: names that all layers above may read.
+    A name that is both read and left may be missing, as for the lowest layer of its kind; any other missing
+    name is an error when the model is built.  The tensors belong to this call's tokens, and are no memory.
     """
 
     @abstractmethod
     def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
         """Mix `x` after `state`, with `read` from the layers below, and return what `leaves` names as well.
 
-        read: nothing where the mixer stands alone.
+        read: empty where the mixer stands alone.
         """
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
@@ -118,4 +118,4 @@ class Shared(Mixer[State]):
 
     @abstractmethod
     def share(self, first: Self) -> None:
-        """Use the shared weights of `first`, the lowest layer of the group, in place of one's own."""
+        """Use the shared weights of `first`, the lowest layer of the group, in place of this layer's own."""

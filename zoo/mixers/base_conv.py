@@ -24,14 +24,14 @@ class State(NamedTuple):
 
 
 class BaseConv(Mixer[State]):
-    """Two published forms.
+    """A gated convolution, in two published forms.
 
     expand None: y = act(conv(u)) * act(u W + b) + u (Zoology, arXiv 2312.04927, as its code has it: note the
         residual inside the layer).  C = D.
     expand a:    [u1, u2] = u W_in + b;  y = (act(conv(u1)) * u2) W_out + b (Based, arXiv 2402.18668, Eq. 7,
         with a = 4 and SiLU).  C = a D / 2.
 
-    kernel_size: taps of the convolution; -1 is a long one (`zoo.mixers.long_filter`), which alone reads
+    kernel_size: taps of the convolution; -1 is a long one (`zoo.mixers.long_filter`), the only one that uses
         max_len, filter, emb_dim and filter_dim.
     Published counts hold kernel_size inputs; kernel_size - 1 are enough.
     """

@@ -24,11 +24,11 @@ class BigBird(AttentionHeads[State]):
     """Token t sees the tokens up to itself that are among the `window` newest (itself included), the first
     `num_global`, or the `num_random` columns.
 
-    columns: positions drawn without repetition from [num_global, max_len), a function of `seed` alone: the
-        same in every sequence and head, whatever its length.  (The published code for the MQAR figures draws
-        anew at every call, in evaluation too; what may be read later must then be kept: everything.)
-    A token is kept once, for whichever reason.  The published count, 14 blocks, is that of a window of 3
-    blocks and 2 blocks each of global and random tokens.  Other settings as in `zoo.mixers.attention`.
+    columns: positions drawn without repetition from [num_global, max_len), as a function of `seed` alone: the
+        same in every head and in sequences of any length.  (The published code for the MQAR figures draws
+        anew at every call, in evaluation too; then any token may be read later, and all must be kept.)
+    A token is kept once, even if it is seen for several reasons.  The published 14 blocks are keys and values
+    of 3 blocks of window, 2 of global and 2 of random tokens.  Other settings as in `zoo.mixers.attention`.
     """
 
     small_out = True
@@ -61,18 +61,18 @@ class BigBird(AttentionHeads[State]):
         return y, State(k.index_select(2, index), v.index_select(2, index), total)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, total: int) -> Float[Tensor, "B H T C"]:
-        """Return the heads' answers to the last tokens of `total`."""
+        """Return the heads' outputs for the last of `total` tokens."""
         return masked_attention(q, k, v, mask)
 
     def _places(self, offset: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the mask of the tokens from `offset` on, and which keys stay after them.
+        """Return the mask of the tokens from `offset` on, and the indices of the keys that stay after them.
 
-        Those of whole sequences stay on their device for good: training asks for the same at each step, a
-        copy would wait for the device, and a recorded step reads that memory again.
+        Those of whole sequences are cached on their device for good: training needs the same at each step, a
+        new copy would wait for the device, and a recorded step (CUDA graph) reads that memory again.
         """
         if (total, device) in self._whole and not offset:
             return self._whole[total, device]
-        stands = [*self._stored(offset), *range(offset, total)]  # where each key does
+        stands = [*self._stored(offset), *range(offset, total)]  # the position of each key
         s = torch.tensor(stands, dtype=torch.long)
         age = torch.arange(offset, total)[:, None] - s
         mask = (age >= 0) & ((age < self.window) | self._always(s))

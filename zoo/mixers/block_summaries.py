@@ -17,13 +17,13 @@ from zoo.mixers.span_rule import SpanRule
 
 
 class BlockSummaries(nn.Module):
-    """One vector a head for each complete block.
+    """Summarise each complete block by one vector per head.
 
     attn_value: attention inside the block, averaged over its queries (the paper); attn_key: the same with the
-    keys as values; mean_key: the mean of the keys; landmark: attention of one query, that of a frozen random
-    vector of norm 1 (SE-Attn-LM; the paper says no more of it).
+    keys as values; mean_key: the mean of the keys; landmark: attention of one query, projected from a frozen
+    random vector of norm 1 (SE-Attn-LM; the paper says no more of it).
 
-    size: scalars of a block's summary; query_size: of a query that waits for the end of its block.
+    size: scalars of a block's summary; query_size: scalars of a query that waits for the end of its block.
     """
 
     landmark: Float[Tensor, "D"] | None
@@ -46,9 +46,9 @@ class BlockSummaries(nn.Module):
         v: Float[Tensor, "B G S C"],
         waiting: Float[Tensor, "B H W C"] | None,
     ) -> tuple[Float[Tensor, "B _ U C"], Float[Tensor, "B H W C"] | None]:
-        """Return the summaries of the blocks that are complete now, and the queries of the incomplete one.
+        """Return the summaries of the newly completed blocks, and the queries of the incomplete one.
 
-        Summaries have G heads with mean_key, else H.  Queries are None where a block's own do not score it.
+        Summaries have G heads with mean_key, else H.  Queries are None where they enter no summary.
         """
         dtype = torch.promote_types(k.dtype, torch.float32)
         if self.kind == "mean_key":

@@ -33,17 +33,17 @@ class State(NamedTuple):
     eidetic: Eidetic | None  # E = min(num_eidetic, offset - S)
     offset: int
 
-    selects = ("candidates", "inputs")  # they decide who is kept; only what is kept has a gradient
+    selects = ("candidates", "inputs")  # they decide which tokens are kept; only kept tokens have a gradient
 
 
 class BMojo(Mixer[State]):
-    """Token i attends, in one softmax, to the tokens i - window + 1 .. i, to what Mamba put out at
+    """Token i attends, in one softmax, to the tokens i - window + 1 .. i, to Mamba's outputs at
     i - 2 window + 1 .. i - window (fading tokens), and to num_eidetic tokens from before its window.
 
-    num_eidetic: 0 is B'MOJO-F.  Otherwise, of the tokens that have left the window, those of the highest
-        innovation, predicted from the predictor_size tokens before each (`zoo.mixers.eidetic`, ours).
-    tie_projections: fading tokens have their keys and values from the same weights as the others.  They are
-        normed first (ours): Mamba's outputs grow with the cube of its inputs.
+    num_eidetic: 0 is B'MOJO-F.  Otherwise those tokens are kept from before the window that were predicted
+        worst from the predictor_size tokens before each (their innovation; `zoo.mixers.eidetic`, ours).
+    tie_projections: the keys and values of fading tokens come from the same weights as the others'.  Tied or
+        not, fading tokens are normed first (ours): Mamba's outputs grow with the cube of its inputs.
     d_state, expand and kernel_size are Mamba's; the rest as in `zoo.mixers.attention`.
     """
 

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-BUFFER = "buffer"  # on a cache: the tensor whose first entries it shows
-FILLED = "filled"  # on that tensor: how many of its entries are written
+BUFFER = "buffer"  # attribute of a cache: the tensor whose first entries the cache is
+FILLED = "filled"  # attribute of that tensor: how many of its entries are written
 
 
 class State(NamedTuple):
@@ -21,12 +21,12 @@ class State(NamedTuple):
 def append(held: Tensor, new: Tensor, dim: int) -> Tensor:
     """Return `held` followed by `new` along `dim`, in time that does not depend on how long `held` is.
 
-    While no gradient is recorded, the result shows the first entries of a buffer with room for as many again,
-    so that n steps copy at most 2 n entries.  `held` stays as it is, as a value must: a second continuation
-    of the same state finds the room taken, and gets a buffer of its own.
+    While no gradient is recorded, the result is a view of the first entries of a buffer with room for as many
+    again, so that n steps copy at most 2 n entries.  `held` never changes: a second continuation of the same
+    state finds the room taken, and gets a buffer of its own.
 
-    A state's size counts the entries that are shown.  Up to as many stand empty behind them, so that a cache
-    keeps at most twice the bytes that its size says, and before the first step exactly those.
+    A state's size counts the entries in the view.  Up to as many empty ones follow, so that a cache takes at
+    most twice the bytes of its size, and exactly those bytes before the first step.
     """
     if torch.is_grad_enabled():
         return torch.cat([held, new], dim=dim)
@@ -48,7 +48,7 @@ def owned(state: Any) -> Any:
     """Return the state with every tensor in storage of its own size.
 
     A prefill's state is often a view of what the prefill computed (the tail of a convolution's input, the
-    last of many sums), which would stay alive as long as the state does.  A cache that grows keeps its room.
+    last of many sums), all of which would live as long as the state.  A growing cache keeps its spare room.
     """
     return tree_map_only(Tensor, _copied_if_larger, state)
 
@@ -62,7 +62,7 @@ def _copied_if_larger(tensor: Tensor) -> Tensor:
 
 
 def _stored(tensor: Tensor) -> int:
-    """Return the bytes that a tensor keeps alive; 0 for one inside vmap, which has no storage to ask for."""
+    """Return the bytes that a tensor keeps alive; 0 for one inside vmap, which has no storage."""
     try:
         return tensor.untyped_storage().nbytes()
     except (NotImplementedError, RuntimeError):

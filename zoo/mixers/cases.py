@@ -43,7 +43,7 @@ def cases(folder: Path = CONF) -> list[Case]:
 def cases_of(name: str, folder: Path = CONF) -> list[Case]:
     """List the yaml's own settings, then its variants.
 
-    A mixer that depends on its depth stands in the lowest layer with its own settings, and in the highest
+    A mixer that depends on its depth is in the lowest layer with the yaml's own settings, and in the highest
     with each variant.
     """
     config = mixer_yaml(name, folder)
@@ -74,7 +74,7 @@ def _resolved(name: str, folder: Path) -> dict[str, Any]:
 def settings(case: Case) -> dict[str, Any]:
     """Return `_target_` and the arguments of the constructor.
 
-    ValueError: a variant names what is no setting in the yaml, so that no command line could set it.
+    ValueError: a variant names a setting that the yaml lacks, which no command line could set.
     """
     config = mixer_yaml(case.name, case.folder)
     unknown = set(case.changes) - set(config)
@@ -86,9 +86,9 @@ def settings(case: Case) -> dict[str, Any]:
 
 
 def build(case: Case, seed: int = 0) -> Mixer:
-    """Build the mixer in float64 and eval mode, with nothing left at zero.
+    """Build the mixer in float64 and eval mode, with no parameter left at zero.
 
-    Its initial weights depend on the seed alone.  The constructor's own error comes through.
+    Its initial weights depend on the seed alone.  The constructor's own errors pass through.
     """
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(seed)
@@ -97,7 +97,7 @@ def build(case: Case, seed: int = 0) -> Mixer:
 
 @torch.no_grad()
 def awake(mixer: Mixer) -> Mixer:
-    """Give small values to parameters that start at zero, which would hide all that stands behind them."""
+    """Give small random values to parameters that start at zero: zeros would hide what they multiply."""
     for parameter in mixer.parameters():
         if not parameter.any():
             parameter.normal_(std=0.1)
@@ -112,7 +112,7 @@ def boundaries(case: Case, most: int = 40) -> list[int]:
 
 
 def longest(case: Case) -> int:
-    """Return the least `max_len` of the settings, for some mixers refuse to go beyond; 2^30 without one."""
+    """Return the least `max_len` of the settings, beyond which some mixers raise; 2^30 without one."""
     return min(_named("max_len", settings(case)), default=2**30)
 
 

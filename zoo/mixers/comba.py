@@ -1,4 +1,4 @@
-"""Comba: the gated delta rule with feedback of its own strength, and a query that leaves the present key out.
+"""Comba: the gated delta rule with a learned strength of feedback, and queries less a share of the key.
 
 Hu et al. 2025, "Comba: Improving Bilinear RNNs with Closed-loop Control" (arXiv 2506.02475).
 
@@ -21,12 +21,12 @@ from zoo.mixers.undecayed import undecayed
 class Comba(Mixer[State]):
     """S_t = (alpha_t I - b beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T (q_t - d k_t) / sqrt C.
 
-    The feedback reads the memory before it forgets; in Gated DeltaNet, after.  b in (0, 1) and d are learned,
-    one a head; q, k, v, beta and alpha are made as there; each head's answer passes an RMSNorm and a sigmoid
-    gate.  q and k have norm 1 before either is scaled: the authors' layer brings b k and q - d b k to norm 1
-    again, so that b has no say in the feedback.
+    The feedback reads the memory before the decay; in Gated DeltaNet it reads after.  b in (0, 1) and d are
+    learned, one per head; q, k, v, beta and alpha are as in Gated DeltaNet; each head's output passes an
+    RMSNorm and a sigmoid gate.  q and k have norm 1 before they are scaled.  (The authors' layer scales b k
+    and q - d b k to norm 1 again, so that b has no effect on the feedback.)
 
-    correction: the first d.  The authors name 1 for large models and 0.02 for small ones.
+    correction: the initial d.  The authors name 1 for large models and 0.02 for small ones.
     b and d carry `no_weight_decay = True`, which training reads.
     """
 
@@ -66,7 +66,7 @@ class Comba(Mixer[State]):
         return self.out_proj(y.to(x.dtype) * self.gate(x).sigmoid()), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the tail."""
+        """Count one matrix per head, and the convolution's tail."""
         del seq_len
         held = self.num_heads * self.head_dim * self.value_dim + self.qkv.conv.tail_size()
         return StateSize.read_whole(held)

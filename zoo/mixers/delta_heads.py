@@ -1,4 +1,4 @@
-"""Parts that the delta-rule mixers share: q, k and v, the decay of the memory, and the way out.
+"""Parts that the delta-rule mixers share: q, k and v, the decay of the memory, and the output projection.
 
 B batch, T time, D model width, H heads, K taps of the convolution, C channels of a head.
 """
@@ -19,7 +19,7 @@ A_MIN, A_MAX = 1e-3, 16.0
 
 
 class ConvolvedHeads(nn.Module):
-    """SiLU(conv(x W)) in parts of `head_dims` channels a head: queries, keys and values of a delta rule."""
+    """SiLU(conv(x W)), split into queries, keys and values of a delta rule, `head_dims` channels per head."""
 
     def __init__(self, d_model: int, num_heads: int, head_dims: Sequence[int], kernel_size: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def unit(x: Float[Tensor, "*any C"]) -> Float[Tensor, "*any C"]:
 
 
 class Forgetting(nn.Module):
-    """log alpha = -exp(A_log) softplus(x W + dt_bias), one a head: Mamba-2's decay and initial values.
+    """log alpha = -exp(A_log) softplus(x W + dt_bias), one per head: Mamba-2's decay and initial values.
 
     A_log and dt_bias carry `no_weight_decay = True`, which training reads.
     """
@@ -61,7 +61,7 @@ class Forgetting(nn.Module):
 
 
 class HeadsOutput(nn.Module):
-    """RMSNorm of each head's answer, a SiLU gate on it where `gate` says so, and the projection to D."""
+    """RMSNorm of each head's output, then a SiLU gate if `gate` is true, then the projection to D."""
 
     def __init__(self, d_model: int, num_heads: int, head_dim: int, gate: bool, eps: float = 1e-5) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class HeadsOutput(nn.Module):
         self.proj = nn.Linear(num_heads * head_dim, d_model, bias=False)
 
     def forward(self, y: Float[Tensor, "B H T C"], x: Seq) -> Seq:
-        """Return the layer's output from the heads' answers `y` to the inputs `x`."""
+        """Return the layer's output, from the heads' outputs `y` for the inputs `x`."""
         y = self.norm(y.to(self.norm.weight.dtype)).transpose(1, 2).flatten(2)
         if self.gate is not None:
             y = y * F.silu(self.gate(x))

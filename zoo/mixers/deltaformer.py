@@ -1,4 +1,4 @@
-"""DeltaFormer: attention over values from which what earlier tokens had already said of them is taken.
+"""DeltaFormer: attention over values, less the part of each value that earlier tokens predict.
 
 Zhong et al. 2025, "Understanding Transformer from the Perspective of Associative Memory" (arXiv 2505.19488).
 
@@ -28,7 +28,7 @@ class DeltaFormer(Mixer[State]):
     """u_t = v_t - beta_t sum_{j<t} p_tj u_j, p_t = softmax_{j<t}(z_t k_j / sqrt C);  y attends to k and u.
 
     erase_by: z; key, as fla describes it, or query, as its code has it.  The paper was read in neither form.
-    beta = sigmoid(x W + b), one a head.  (fla leaves the sigmoid out: sums of u then grow without a bound.)
+    beta = sigmoid(x W + b), one per head.  (fla leaves the sigmoid out: sums of u then grow without bound.)
     Other settings as in `zoo.mixers.attention`.
     """
 

@@ -1,4 +1,4 @@
-"""DeltaNet: before a value is written, what the memory already answers to its key is taken away.
+"""DeltaNet: a linear memory that erases what it already returns for a key before it writes the key's value.
 
 Schlag et al. 2021 (arXiv 2102.11174); with convolution, L2 norm and in parallel over time Yang et al. 2024
 (arXiv 2406.06484).
@@ -26,9 +26,9 @@ class State(NamedTuple):
 class DeltaNet(Mixer[State]):
     """S_t = S_{t-1} + beta_t k_t (v_t - S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C  (2406.06484, Eq. 1).
 
-    q, k and v are SiLU(conv(x W)), q and k scaled to norm 1; beta is a sigmoid of x, one a head.
-    allow_neg_eigval: beta in (0, 2) instead of (0, 1), so that a write may turn a direction of the memory
-    around (Grazzi et al. 2024, arXiv 2411.12537).
+    q, k and v are SiLU(conv(x W)), q and k scaled to norm 1; beta = sigmoid(x W), one per head.
+    allow_neg_eigval: beta in (0, 2) instead of (0, 1), so that a write may flip the sign of a direction of
+    the memory (Grazzi et al. 2024, arXiv 2411.12537).
     """
 
     def __init__(self, *, d_model: int, num_heads: int, kernel_size: int, allow_neg_eigval: bool) -> None:
@@ -50,7 +50,7 @@ class DeltaNet(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the tail, which the published count leaves out."""
+        """Count a matrix per head, and the tail, which the published count leaves out."""
         del seq_len
         memory = self.num_heads * self.head_dim**2
         return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

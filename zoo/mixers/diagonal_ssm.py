@@ -1,11 +1,11 @@
-"""A diagonal state space a channel (S4D), as a convolution and as a recurrence; a part of mixers.
+"""A diagonal state space per channel (S4D), as a convolution and as a recurrence; a part of mixers.
 
 Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893):
 S4D-Lin initial values.  x' = A x + u, y = 2 Re(C x) + D u, N/2 complex modes stand for N with their
-conjugates.  (B is one: only its product with C matters.)
+conjugates.  (B is fixed at one, since only its product with C matters.)
 
 B batch, T time, H state spaces, R inputs to each, N state dimension: N/2 real parts, then imaginary.
-H stands last in the inputs: elementwise work on a CPU wants its longest dimension contiguous.
+H is the last axis of the inputs, since elementwise work on a CPU is fastest with the longest axis contiguous.
 """
 
 import math
@@ -22,9 +22,9 @@ DT_MIN, DT_MAX = 1e-3, 1e-1
 
 
 class DiagonalSSM(nn.Module):
-    """`forward` is the convolution from a zero state; `read` and `advance` are what a state adds.
+    """A state space per channel: `forward` convolves from a zero state, `read` and `advance` use a state.
 
-    discretization: bilinear or zoh (the input holds still between two steps).
+    discretization: bilinear or zoh (the input is constant between two steps).
     Everything is computed in float32 at least.
     """
 

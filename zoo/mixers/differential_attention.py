@@ -23,8 +23,8 @@ class DifferentialAttention(FullAttention):
 
     lambda = exp(l_1 l_2) - exp(l_3 l_4) + first, learned vectors that all heads share;
     first = .8 - .6 exp(-.3 layer), and one RMSNorm of a head's 2 C channels.
-    layer: 0 is the lowest.  Other settings as in `zoo.mixers.attention`; heads count pairs here.
-    The l carry `no_weight_decay = True`, which training reads.
+    layer: 0 is the lowest.  Other settings as in `zoo.mixers.attention`; num_heads counts pairs of softmaxes.
+    The vectors l carry `no_weight_decay = True`, which training reads.
     """
 
     def __init__(

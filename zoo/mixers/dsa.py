@@ -35,9 +35,9 @@ class State(NamedTuple):
 class DeepSeekSparseAttention(AttentionHeads[State]):
     """Token t attends to the top_k tokens s <= t of the largest sum_j w_tj ReLU(q_tj . k_s).
 
-    Index queries and keys are projections of the token, the keys behind a LayerNorm and one for all J heads;
-    w = x W / sqrt(J I).  Of equal scores the latest is chosen: ReLU makes many zeros.
-    No gradient passes the choice.  What trains the indexer is the paper's second stage: each backward pass
+    Index queries and keys are projections of the token; keys pass a LayerNorm and serve all J heads;
+    w = x W / sqrt(J I).  Of equal scores the latest is chosen; ties are common, since ReLU makes many zeros.
+    No gradient passes the choice.  The indexer is trained as in the paper's second stage: each backward pass
     adds `aux_weight` times the gradient of KL(attention's weights, mean over heads || softmax of the scores)
     over the chosen tokens, mean over tokens; the indexer's input and the weights are detached from it.  With
     aux_weight 0 the indexer stays random.
@@ -49,7 +49,7 @@ class DeepSeekSparseAttention(AttentionHeads[State]):
         self, *, d_model: int, top_k: int, index_heads: int, index_dim: int, aux_weight: float, **heads: Any
     ) -> None:
         super().__init__(d_model=d_model, **heads)
-        at_least("top_k", top_k, 2)  # attention to one token reads no key
+        at_least("top_k", top_k, 2)  # attention to one token does not depend on its key
         for name, value in (("index_heads", index_heads), ("index_dim", index_dim)):
             at_least(name, value, 1)
         at_least("aux_weight", aux_weight, 0)
@@ -60,7 +60,7 @@ class DeepSeekSparseAttention(AttentionHeads[State]):
         self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Choose tokens, attend to them; keep keys and values, and the index keys, of all."""
+        """Choose tokens and attend to them; keep the keys, values and index keys of all tokens."""
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         parts = self.index_proj(x.detach())
         index = self.index_norm(parts[..., : self.index_dim])
@@ -110,7 +110,7 @@ def divergence(
 
 
 class AddLoss(torch.autograd.Function):
-    """Pass y on, and in the backward pass the gradient of a loss of its own beside that of what follows."""
+    """Return y unchanged; the backward pass treats `loss` as if it were added to the training loss."""
 
     generate_vmap_rule = True
 
@@ -122,7 +122,7 @@ class AddLoss(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep the loss's own form."""
+        """Keep the loss, for its shape and dtype."""
         ctx.save_for_backward(inputs[1])
 
     @staticmethod

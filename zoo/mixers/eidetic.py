@@ -1,7 +1,7 @@
-"""A few tokens kept word for word: those that the tokens before them predicted worst.
+"""A memory of a few exact tokens: those that the tokens before them predicted worst.
 
-The B'MOJO paper (arXiv 2407.06324) keeps what its fading memory cannot predict, and leaves the rule open: the
-one here is zoo's.
+The B'MOJO paper (arXiv 2407.06324) keeps the tokens that its fading memory cannot predict, and leaves the
+rule open; the rule here is zoo's.
 
 B batch, T time, D model width, G key/value heads, C channels per head, P taps of the predictor, E tokens
 kept, S in context, M = E + S candidates in the order of time.  The 2 in [B 2 G S C] are keys and values.
@@ -30,8 +30,8 @@ class EideticMemory(nn.Module):
     """A memory of the num_eidetic tokens of the highest innovation, of all that have left the window.
 
     Innovation is the mean over channels of (x_t - sum_{r=1..P} w_r x_{t-r})^2, each channel predicted by
-    itself, P = predictor_size.  The weights w start as the mean of the last P tokens; they learn through what
-    innovation does besides choosing: it raises a kept token's logit by log(1 + innovation).
+    itself, P = predictor_size.  The weights w start as a mean over the last P tokens.  They have a gradient
+    because innovation, besides choosing, raises a kept token's logit by log(1 + innovation).
     """
 
     def __init__(self, d_model: int, window: int, num_eidetic: int, predictor_size: int) -> None:
@@ -44,10 +44,10 @@ class EideticMemory(nn.Module):
     def forward(
         self, x: Seq, near: Float[Tensor, "B 2 G S C"], mask: Bool[Tensor, "T S+R"], before: Eidetic
     ) -> tuple[Float[Tensor, "B 2 G M C"], Float[Tensor, "B 1 T M+R"], Eidetic]:
-        """Return what is kept and near, biases of their and R other keys' logits, and the next memory.
+        """Return kept and near keys and values, the biases of their and R other logits, and the next memory.
 
-        near: keys of tokens window - 1 back to the last of `x`.  mask: True where it is attended to as near.
-        A token is kept only after it has left the window, so none is attended to twice.
+        near: from window - 1 tokens before `x` to its end.  mask: True where a near or other key is in view.
+        A token is kept only after it has left the window, so that none is attended to twice.
         """
         new, inputs = self.innovation(x, before.inputs)
         innovation = torch.cat([before.innovation, before.candidates, new], dim=1)
@@ -64,13 +64,13 @@ class EideticMemory(nn.Module):
         return kv, bias[:, None], after
 
     def innovation(self, x: Seq, past: Float[Tensor, "B P D"]) -> tuple[Float[Tensor, "B T"], Tensor]:
-        """Return one number a token, and the last P tokens to go on from."""
+        """Return the innovation of each token, and the last P tokens for the next call."""
         inputs, size = torch.cat([past, x.to(past.dtype)], dim=1), self.predictor_size
         predicted, _ = self.predict(inputs[:, size - 1 : -1], inputs[:, : size - 1])
         return (inputs[:, size:] - predicted).square().mean(-1), inputs[:, x.shape[1] :]
 
     def start(self, x: Seq, tokens: Float[Tensor, "B 2 G 0 C"]) -> Eidetic:
-        """Return a memory of nothing, with zeros before the first token; in float32 at least."""
+        """Return an empty memory, with zeros as the tokens before the first, in float32 at least."""
         dtype = torch.promote_types(x.dtype, torch.float32)
         past = x.new_zeros(x.shape[0], self.predictor_size, x.shape[2], dtype=dtype)
         return Eidetic(tokens, past[:, :0, 0], past[:, :0, 0], past)
@@ -81,7 +81,7 @@ class EideticMemory(nn.Module):
 
 
 def ages(length: int, kv: Float[Tensor, "B 2 G S C"]) -> Int[Tensor, "T S"]:
-    """Return the age of each of the S tokens for `length` queries, the last of which stands at the last."""
+    """Return the age of each of S tokens at each of `length` queries, the last of which is the last token."""
     t, s = torch.arange(length, device=kv.device), torch.arange(kv.shape[3], device=kv.device)
     return t[:, None] + (kv.shape[3] - length) - s
 
@@ -91,8 +91,8 @@ def best(
 ) -> Bool[Tensor, "B T M"]:
     """Mark the `most` highest among the candidates of each row; of equal ones the earliest.
 
-    One is in if fewer than `most` candidates beat it: for a whole stretch of tokens that is one product of
-    matrices, and nothing is sorted.
+    A candidate is marked if fewer than `most` others beat it.  For all rows together that is one product of
+    matrices, without sorting.
     """
     size = innovation.shape[1]
     earlier = torch.ones(size, size, dtype=torch.bool, device=innovation.device).triu(1)

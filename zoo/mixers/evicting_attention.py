@@ -1,4 +1,4 @@
-"""Attention over a cache of a fixed budget, from which a rule evicts as many tokens as come.
+"""Attention over a cache of a fixed budget: a rule evicts as many tokens as arrive.
 
 The rules of H2O (Zhang et al. 2023, arXiv 2306.14048), TOVA (Oren et al. 2024, arXiv 2401.06104) and SnapKV
 (Li et al. 2024, arXiv 2404.14469), token by token.
@@ -20,35 +20,36 @@ from zoo.mixers.base import Seq
 from zoo.mixers.projections import AttentionHeads
 from zoo.mixers.state import StateSize
 
-POOLED = 5  # neighbours of a score, it included, whose mean snapkv takes
+POOLED = 5  # scores in snapkv's mean: a score and its neighbours
 
 
 class State(NamedTuple):
     k: Float[Tensor, "B G S C"]
     v: Float[Tensor, "B G S C"]  # by age
-    scores: Float[Tensor, "B G P"] | None  # the weight that the P oldest have had, where it is added up
+    scores: Float[Tensor, "B G P"] | None  # summed weights of the P oldest tokens, where they are summed
     offset: int
 
     @property
     def selects(self) -> tuple[str, ...]:
-        """Name the scores, which decide who is evicted and nothing else."""
+        """Name the scores, which decide which tokens are evicted and nothing else."""
         return ("scores",)
 
 
 class EvictingAttention(AttentionHeads[State]):
-    """A token sees the cache and itself; then it joins, and over `budget` tokens the least of them leave.
+    """A token sees the cache and itself, then joins the cache; above `budget`, the lowest scores leave.
 
-    rule: h2o, least is the sum of the weights that a key had from all queries since it came, in the heads
-        that share it; the `recent` newest stay.  tova, least is the last query's weight, the mean over all
-        heads, which therefore keep the same tokens; with recent=0, as published, the new one may leave at
-        once.  snapkv, `recent` leave together when there are budget + recent, those of the least weight from
-        the `recent` last queries, summed as in h2o and then averaged over POOLED neighbours in the cache, 0
-        beyond its ends; the `recent` newest stay and are not among the neighbours.
-    Ties go to the oldest.  Scores are in float32 at least and pass no gradient.  Keys keep their positions.
+    rule: how tokens are scored; the `recent` newest always stay.  h2o: the sum of the weights that the key
+        had from all queries since it came, in the heads that share it.  tova: the weight from the last query,
+        the mean over all heads, which therefore keep the same tokens; with recent=0, as published, the new
+        token may leave at once.  snapkv: at budget + recent tokens, `recent` leave together; the score sums
+        weights from the `recent` last queries as in h2o, then averages over POOLED neighbours in the cache (0
+        beyond its ends), among which the `recent` newest do not count.
+    Of equal scores the oldest leaves.  Scores are in float32 at least and pass no gradient.  Keys keep their
+    positions.
     Not as published: H2O's code takes its budgets as shares of the first call's length, sums over the batch,
-    frees nothing, and shows a token again that it had hidden, which no cache can; TOVA's evicts a prompt at
-    once, so that it depends on where a call ends; SnapKV's compresses once, where the prompt ends, and then
-    grows, for each query head by itself.  A sum favours old tokens; nothing here divides by the age.
+    frees nothing, and shows a token again that it had hidden, which no cache can.  TOVA's code evicts a
+    prompt at once, so that the result depends on where a call ends.  SnapKV's code compresses once, where the
+    prompt ends, and then grows, for each query head by itself.  Sums favour old tokens; no age divides them.
     """
 
     def __init__(self, *, budget: int, rule: str, recent: int, **heads: Any) -> None:
@@ -58,11 +59,11 @@ class EvictingAttention(AttentionHeads[State]):
         at_least("recent", recent, snaps)
         at_least("budget", budget, max(recent + snaps, 1))
         self.budget, self.rule, self.recent = budget, rule, recent
-        self.together = recent if snaps else 1  # that leave
+        self.together = recent if snaps else 1  # tokens that leave at a time
         self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Find what each token sees, attend, and keep what no token evicted."""
+        """Find what each token sees, attend, and keep the tokens that were not evicted."""
         offset = 0 if state is None else state.offset
         q, k, v = self.qkv(x, offset=offset)
         scores = None
@@ -88,7 +89,7 @@ class EvictingAttention(AttentionHeads[State]):
         scores: Float[Tensor, "B G P"] | None,
         offset: int,
     ) -> tuple[Bool[Tensor, "B G T S"], Bool[Tensor, "B G S"], Float[Tensor, "B G S"]]:
-        """Return what each token sees, what is left after the last, and the scores."""
+        """Return the keys that each token sees, the keys left after the last token, and the scores."""
         wide = torch.promote_types(q.dtype, torch.float32)
         past, place = k.shape[2] - q.shape[2], torch.arange(k.shape[2], device=k.device)
         with torch.autocast(q.device.type, enabled=False):
@@ -125,7 +126,7 @@ class EvictingAttention(AttentionHeads[State]):
         return scores.scatter(2, old, mean)
 
     def _least(self, scores: Tensor, among: Bool[Tensor, "B G S"], place: Tensor) -> Bool[Tensor, "B G S"]:
-        """Mark the oldest of the least scores."""
+        """Mark the token of the least score, the oldest of equal ones."""
         scores = scores.masked_fill(~among, torch.inf)
         least = among & (scores <= scores.amin(-1, keepdim=True))
         return place == torch.where(least, place, place.numel()).amin(-1, keepdim=True)
@@ -135,8 +136,8 @@ class EvictingAttention(AttentionHeads[State]):
         return min(seq_len, self.budget + (seq_len - self.budget) % self.together)
 
     def _scored(self, seq_len: int) -> int:
-        """Count those whose score is kept."""
-        if self.rule == "snapkv":  # none where the last queries are still to come
+        """Count the tokens whose score is kept."""
+        if self.rule == "snapkv":  # none before the first of the `recent` last queries
             return self.budget if self._count(seq_len) > self.budget else 0
         return self._count(seq_len) if self.rule == "h2o" else 0
 

@@ -1,4 +1,4 @@
-"""Forgetting attention (FoX): softmax attention with a forget gate, set by each token for all before it.
+"""Forgetting attention (FoX): softmax attention with a forget gate that each token sets for all before it.
 
 Lin et al. 2025, "Forgetting Transformer" (arXiv 2503.02130), Section 3.
 

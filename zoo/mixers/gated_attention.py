@@ -1,4 +1,4 @@
-"""Gated attention: softmax attention whose answers a sigmoid of the token scales before the last projection.
+"""Gated attention: softmax attention whose outputs a sigmoid of the token scales before the last projection.
 
 Qiu et al. 2025, "Gated Attention for Large Language Models" (arXiv 2505.06708).
 
@@ -17,8 +17,8 @@ from zoo.mixers.base import Seq
 class GatedAttention(FullAttention):
     """y = (attention(x) * sigmoid(x W_g)) W_o.
 
-    gate: elementwise, one a channel of the heads, or headwise, one a head.  Other settings as in
-    `zoo.mixers.attention`.
+    gate: elementwise (one for each channel of the heads) or headwise (one for each head).  Other settings as
+    in `zoo.mixers.attention`.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, gate: str, **heads: Any) -> None:

@@ -25,7 +25,7 @@ class GatedDeltaNet(Mixer[State]):
     """S_t = alpha_t (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T q_t / sqrt C  (Eq. 10).
 
     q, k and v are SiLU(conv(x W)), q and k scaled to norm 1; beta = sigmoid(x W) and the decay alpha
-    (`Forgetting`) are one a head; each head's answer passes an RMSNorm and a SiLU gate.
+    (`Forgetting`) are one per head; each head's output passes an RMSNorm and a SiLU gate.
     allow_neg_eigval: beta in (0, 2) instead of (0, 1) (Grazzi et al. 2024, arXiv 2411.12537).
     The paper's own models have H * C = 3/4 D, for the parameter count of a language model; here it is D.
     """
@@ -55,7 +55,7 @@ class GatedDeltaNet(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the tail, which the published count leaves out."""
+        """Count a matrix per head, and the tail, which the published count leaves out."""
         del seq_len
         memory = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

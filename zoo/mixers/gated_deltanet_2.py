@@ -1,7 +1,7 @@
-"""Gated DeltaNet-2: Kimi delta attention that erases and writes by gates of their own, one a channel.
+"""Gated DeltaNet-2: Kimi delta attention with separate gates for erasing and writing, one per channel.
 
 Hatamizadeh et al. 2026, "Gated DeltaNet-2: Decoupling Erase and Write in Linear Attention" (arXiv
-2605.22791), as recurrence and layer stand in github.com/fla-org/flash-linear-attention (fla/ops/gdn2); the
+2605.22791), with recurrence and layer from github.com/fla-org/flash-linear-attention (fla/ops/gdn2); the
 authors' own code was not read.
 
 B batch, T time, D model width, H heads, C channels of a head.
@@ -20,9 +20,9 @@ from zoo.mixers.kimi_delta_attention import KimiDeltaAttention, State
 class GatedDeltaNet2(KimiDeltaAttention):
     """S_t = (I - k_t (b_t * k_t)^T) diag(alpha_t) S_{t-1} + k_t (w_t * v_t)^T,  y_t = S_t^T q_t / sqrt C.
 
-    The erase gate b and the write gate w are sigmoid(x W), one a channel; all else as in Kimi delta
-    attention, to which b = w = beta leads back.
-    allow_neg_eigval: b in (0, 2) instead of (0, 1); w stays.
+    The erase gate b and the write gate w are sigmoid(x W), one per channel.  All else is as in Kimi delta
+    attention, which is the case b = w = beta.
+    allow_neg_eigval: b in (0, 2) instead of (0, 1); w stays in (0, 1).
     """
 
     def __init__(self, *, d_model: int, num_heads: int, allow_neg_eigval: bool, **rest: Any) -> None:

@@ -5,7 +5,7 @@ Siems et al. 2025, "DeltaProduct: Improving State-Tracking in Linear RNNs via Ho
 with beta up to 2 it can be any rotation in n dimensions.
 
 B batch, T time, D model width, H heads, C channels of a query or key (H * C == D), V = expand_v * C channels
-of a value, n steps a token, K taps of the convolution.
+of a value, n steps per token, K taps of the convolution.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ class State(NamedTuple):
 class GatedDeltaProduct(Mixer[State]):
     """S <- alpha_t S; for i = 1 .. n: S <- S + beta_i k_i (v_i - S^T k_i)^T; then y_t = S^T q_t / sqrt C.
 
-    num_householder: n; 1 is Gated DeltaNet.  forget_gate: with alpha (`Forgetting`), or DeltaProduct without.
-    allow_neg_eigval: beta in (0, 2), as the paper has it, instead of (0, 1).
+    num_householder: n; 1 is Gated DeltaNet.  forget_gate: whether there is an alpha (`Forgetting`); without
+    it this is DeltaProduct.  allow_neg_eigval: beta in (0, 2), as the paper has it, instead of (0, 1).
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class GatedDeltaProduct(Mixer[State]):
         self.output = HeadsOutput(d_model, num_heads, value_dim, gate=True)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Take n delta-rule steps a token, forgetting before the first; keep the matrix after the last."""
+        """Take n delta-rule steps per token, forgetting before the first; keep the matrix after the last."""
         memory, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         n = self.num_householder
@@ -70,7 +70,7 @@ class GatedDeltaProduct(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count one matrix a head whatever n is, and the tail: only the last step of a token is kept."""
+        """Count one matrix per head whatever n is (only a token's last step is kept), and the tail."""
         del seq_len
         held = self.num_heads * self.head_dim**2 * self.expand_v + self.qkv.conv.tail_size()
         return StateSize.read_whole(held)

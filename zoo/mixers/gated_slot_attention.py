@@ -28,7 +28,7 @@ class GatedSlotAttention(Mixer[State]):
     """A slot keeps a_t of its key and value and takes 1 - a_t of the token's, a_t = sigmoid(W x_t)^(1/tau);
     y_t is the softmax attention of q_t over the slots' keys and values, without a scale.
 
-    silu stands on queries, keys, values and y; then one RMSNorm over all channels, as in the authors' code.
+    Queries, keys, values and y pass silu; y then passes one RMSNorm (all channels), as in the authors' code.
     num_slots: M, at least 2; None: C.  temperature: tau; the larger, the slower all slots forget.
     """
 

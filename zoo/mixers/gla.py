@@ -18,7 +18,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections: fla's when the paper's numbers were made, until d30c0833
+GAIN = 2**-2.5  # of initial projections, as in fla until d30c0833, and when the paper's numbers were made
 
 
 class State(NamedTuple):
@@ -74,6 +74,6 @@ class GatedLinearAttention(Mixer[State]):
         return self.out_proj(y), State(kv)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix of key by value channels a head."""
+        """Count a matrix of key by value channels per head."""
         held = self.num_heads * self.feature_dim * self.head_dim
         return StateSize.read_whole(held, paper=held)

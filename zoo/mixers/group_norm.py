@@ -11,15 +11,15 @@ from zoo.mixers.undecayed import undecayed
 
 
 class HeadsGroupNorm(nn.Module):
-    """GroupNorm with a group a head: mean 0 and variance 1 in each, then a scale and a bias a channel.
+    """GroupNorm with one group per head: mean 0 and variance 1 in each, then a scale and a bias per channel.
 
-    scale: its initial value.  eps is 1e-5 times head_dim: outputs are published as divided by sqrt(head_dim)
-    with an eps of 1e-5, or undivided with 64e-5 at the one head_dim of 64.
+    scale: its initial value.  eps is 1e-5 times head_dim.  The published layers divide the outputs by
+    sqrt(head_dim) and take 1e-5, or do not divide and take 64e-5 with a head_dim of 64, which is the same.
     """
 
     def __init__(self, d_model: int, head_dim: int, scale: float) -> None:
         super().__init__()
-        at_least("head_dim", head_dim, 2)  # a norm of one channel leaves nothing of it
+        at_least("head_dim", head_dim, 2)  # the norm of a single channel is 0
         self.head_dim, self.eps = head_dim, 1e-5 * head_dim
         self.weight = nn.Parameter(torch.full((d_model,), scale))
         self.bias = nn.Parameter(torch.zeros(d_model))

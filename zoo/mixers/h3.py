@@ -1,4 +1,4 @@
-"""H3: a shift state space that recalls the token before, times a diagonal one that keeps, between gates.
+"""H3: a shift state space that recalls the token before, times a diagonal one that stores, between gates.
 
 Fu et al., "Hungry Hungry Hippos" (arXiv 2212.14052), Section 3.1 and Algorithm 1.
 
@@ -48,8 +48,8 @@ class Shift(nn.Module):
 class H3(Mixer[State]):
     """y_t = sum over i of q_t[i] S4D(kbar v^T)_t[i, :] in each head, kbar = Shift(k); then a projection.
 
-    The diagonal kernel has the length of the sequence: cutting it at a longest length, as published, would
-    leave no finite recurrence.
+    The diagonal kernel is as long as the sequence: if it were cut at a longest length, as published, there
+    would be no finite recurrence.
     """
 
     def __init__(self, *, d_model: int, d_state: int, head_dim: int) -> None:
@@ -68,7 +68,7 @@ class H3(Mixer[State]):
         return self._out(q, self.keep(self._outer(self.shift(k, None), v)))
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Convolve the new tokens and add what the kept state puts out; keep keys and the advanced state."""
+        """Convolve the new tokens and add the outputs of the kept state; keep keys and the next state."""
         q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
         past = k.new_zeros(k.shape[0], self.d_state - 1, self.d_model) if state is None else state.shift
         kv = self._outer(self.shift(k, past), v)
@@ -79,7 +79,7 @@ class H3(Mixer[State]):
         return self._out(q, answers), State(shift, self.keep.advance(kv, None if state is None else state.kv))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count both states; the published d_model * d_state lacks the shift and the head_dim."""
+        """Count both states; the published d_model * d_state lacks the shift and the factor head_dim."""
         held = self.d_model * (self.d_state - 1) + self.head_dim * self.d_model * self.d_state
         return StateSize.read_whole(held, paper=self.d_model * self.d_state)
 

@@ -1,4 +1,4 @@
-"""Hyena: gates around convolutions whose filters, as long as the sequence, a small network writes.
+"""Hyena: gates around convolutions with filters as long as the sequence, which a small network computes.
 
 Poli et al., "Hyena Hierarchy" (arXiv 2302.10866), Definition 3.1 and Section 3.3.
 
@@ -19,7 +19,7 @@ from zoo.mixers.short_conv import ShortConv
 from zoo.mixers.state import StateSize
 from zoo.mixers.undecayed import undecayed
 
-SMALL = 0.01  # what the window leaves of a filter after the fraction of max_len that the decay names
+SMALL = 0.01  # value of the window after the fraction of max_len that `decay` names
 
 
 class State(NamedTuple):
@@ -30,9 +30,9 @@ class State(NamedTuple):
 class HyenaFilter(nn.Module):
     """k[c, t] = MLP(features(t))[c] * (exp(-|delta_c| t / (max_len - 1)) + shift), sines between the layers.
 
-    Times are fractions of the fixed `max_len`, never of the sequence at hand: a prefix would be convolved
-    with another filter.  Decay rates are constants, and so are features unless train_features makes them
-    weights that start from there, as in zoology.  All weights carry `no_weight_decay = True`;
+    Times are fractions of the fixed `max_len`, never of the input's length, with which a prefix would have
+    another filter.  Decay rates are constants.  Features are constants too, unless train_features makes them
+    weights that start from those values, as in zoology.  All weights carry `no_weight_decay = True`;
     the published recipe also gives them their own learning rate (1e-3), which is not reproduced here.
     """
 
@@ -83,11 +83,11 @@ class Hyena(Mixer[State]):
     """z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
 
     There is no finite recurrence: the memory is every z so far.  A sequence of more than `max_len` tokens is
-    refused, for the filters are written for so many; LongConv and BaseConv go on there, and forget.
+    refused, since the filters have no more taps; LongConv and BaseConv accept it, and forget.
 
-    emb_dim: features of a time, odd.  The usual 3 leaves one frequency, 1e-4: a constant until it is trained
-        (train_features, as in zoology); hence 33.
-    decay: after which fractions of max_len the window has fallen to 0.01, fastest and slowest channel.
+    emb_dim: features of a time, odd.  The usual 3 gives one frequency, 1e-4, whose waves are constant until
+        they are trained (train_features, as in zoology); hence 33.
+    decay: fractions of max_len after which the window is down to 0.01, in the fastest and slowest channel.
     """
 
     small_out = True
@@ -145,7 +145,7 @@ class Hyena(Mixer[State]):
         return self.out_proj(z), State(torch.stack(grown, dim=1), tail)
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse more than max_len tokens, for which no filter is written."""
+        """Raise ValueError for more than max_len tokens, for which the filters have no taps."""
         covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:

@@ -1,4 +1,4 @@
-"""The weights of a small model that is a mixer's memory: as matrices to compute with, as one row to keep.
+"""Convert the weights of a mixer's inner model between matrices, to compute with, and one row, to keep.
 
 B batch, H heads, I inputs and O outputs of a layer, P scalars of the model.
 """

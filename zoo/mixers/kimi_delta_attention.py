@@ -32,9 +32,9 @@ class State(NamedTuple):
 class KimiDeltaAttention(Mixer[State]):
     """S_t = (I - beta_t k_t k_t^T) diag(alpha_t) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T q_t / sqrt C.
 
-    q, k and v are SiLU(conv(x W)), q and k scaled to norm 1; beta = sigmoid(x W) is one a head, and the decay
-    log alpha = -exp(A_log) softplus(x W_down W_up + dt_bias) one a channel.  Each head's answer passes an
-    RMSNorm and a sigmoid gate, made like the decay through a width of C.
+    q, k and v are SiLU(conv(x W)), q and k scaled to norm 1.  There is one beta = sigmoid(x W) per head, and
+    one decay log alpha = -exp(A_log) softplus(x W_down W_up + dt_bias) per channel.  Each head's output
+    passes an RMSNorm and a sigmoid gate, which is made through a width of C, like the decay.
     head_dim: C; None is d_model / num_heads.
     A_log and dt_bias carry `no_weight_decay = True`, which training reads.
     """
@@ -84,6 +84,6 @@ class KimiDeltaAttention(Mixer[State]):
         return -self.A_log.exp()[:, None, None] * step
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count leaves the convolution out."""
+        """Count one matrix per head, and the tail, which the published count leaves out."""
         memory = self.num_heads * self.head_dim**2
         return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

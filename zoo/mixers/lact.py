@@ -22,7 +22,7 @@ from zoo.mixers.inner_model import packed, unpacked
 from zoo.mixers.positions import check_position, rotate
 from zoo.mixers.state import StateSize
 
-A_CHUNK = 2.048  # what the first rates of its tokens sum to: 0.001 for each of 2,048
+A_CHUNK = 2.048  # sum of the initial rates of a chunk's tokens: 0.001 for each of 2,048
 
 
 class State(NamedTuple):
@@ -31,21 +31,21 @@ class State(NamedTuple):
     model: Float[Tensor, "B H P"] | None  # None in the first chunk: as learned
     momentum: Float[Tensor, "B H P"] | None  # the last update; None before there was one
     sums: Float[Tensor, "B H P"] | None  # of rate * gradient in the open chunk; None where none is open
-    keep: Float[Tensor, "B H M"] | None  # the sum of its tokens' shares of the momentum, M 1 or 0
+    keep: Float[Tensor, "B H M"] | None  # sum of the open chunk's shares of momentum; M: 1 or 0
     offset: int
 
 
 class LaCT(Mixer[State]):
     """y_t = window(q, k, v)_t + scale_t RMSNorm(f(q_t)),  f(x) = (SiLU(x W0) * x W2) W1.
 
-    After each chunk W <- W + dW,  dW = sum_t rate_t d<f(k_t), v_t>/dW + m dW of the chunk before, at the W
-    that all of the chunk was read with; then each unit's weights get the length again that they were learned
-    with.  m is the mean of sigmoid(x_t W_m); rate one for each of the three matrices and head.  f sees
-    unit(SiLU(a q + b)), the same of k, and SiLU(v).  RMSNorm of all of q and of k comes first.
+    After each chunk W <- W + dW,  dW = sum_t rate_t d<f(k_t), v_t>/dW + m dW of the chunk before, with
+    gradients at the W with which the whole chunk was read.  Then each unit's weights are scaled back to the
+    length that was learned.  m is the mean of sigmoid(x_t W_m); there is a rate for each matrix and head.  f
+    sees unit(SiLU(a q + b)), the same of k, and SiLU(v).  Before all this q and k each pass an RMSNorm.
 
     expand: units of f over C.  chunk_size: tokens between two updates.  window: keys in view.
     momentum: false: m is 0.  position: none | rope, in the window and in f.
-    Ours: the first rates sum to A_CHUNK a chunk, whatever its size; attention and f have the same heads.
+    Ours: the initial rates of a chunk sum to A_CHUNK, whatever its size; attention and f have the same heads.
     Left out: the update made orthogonal (Muon), and fast weights of low rank.
     """
 
@@ -160,9 +160,7 @@ class LaCT(Mixer[State]):
         )
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count the window; the fast weights and their last update from the first chunk's end on; and inside
-        a chunk its gradients.
-        """
+        """Count the window, an open chunk's gradients, and after the first chunk weights and last update."""
         moved, inside = min(1, seq_len // self.chunk_size), min(1, seq_len % self.chunk_size)
         model = moved * (2 if self.momentum else 1) + inside
         shares = inside if self.momentum else 0

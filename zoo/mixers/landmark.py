@@ -1,4 +1,4 @@
-"""Landmark attention: every block of the past has a landmark, and a token enters the block by way of it.
+"""Landmark attention: every block of the past has a landmark, by which a token reaches the block.
 
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head, U
 complete blocks.
@@ -27,20 +27,20 @@ class State(NamedTuple):
 
 
 class Landmark(AttentionHeads[State]):
-    """Attention with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
+    """Attend with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
 
     block_size: tokens between two landmarks (50 in the paper).
     top_k: blocks that each token and head retrieves, by the landmarks' scores; null: all, as in training.
         Every weight is differentiable; no gradient passes the choice itself.
     position: none | rope; `num_kv_heads` and `bias` as in `zoo.mixers.attention`.
 
-    The paper writes a landmark token into the text after every block.  On its way up the layers it reads its
-    block, and its key stands for what it has read; its value is never read.  A mixer's stream has no such
-    token, so the whole way is gone here, with this layer's weights: behind every complete block a learned
-    embedding e attends to the block's tokens, u = e + W_o Attn(e W_q, block) is normalised as the next
-    layer's input would be, and u W_k is the landmark's key.  It stands at its block's last position, so
-    that the tokens keep theirs.  Retrieved blocks keep their positions too; the paper moves them together
-    in texts longer than those trained on.
+    The paper writes a landmark token into the text after every block.  Layer by layer this token reads its
+    block, and its key represents what it has read; its value is never read.  A mixer's stream has no such
+    token, so this layer does the same with its own weights: after every complete block a learned embedding e
+    attends to the block's tokens, u = e + W_o Attn(e W_q, block) is normalised as the next layer's input
+    would be, and u W_k is the landmark's key.  The key has its block's last position, so that tokens keep
+    their positions.  Retrieved blocks keep their positions too; the paper moves them together in texts
+    longer than those trained on.
     """
 
     def __init__(self, *, block_size: int, top_k: int | None, **heads: Any) -> None:

@@ -1,10 +1,10 @@
-"""Laws that every mixer obeys, whoever wrote it: each looks at a mixer and says what is wrong with it.
+"""Laws that every mixer obeys, whoever wrote it: each law tests a mixer and yields what is wrong with it.
 
     python -m zoo.mixers --laws mamba2
     PYTHONPATH=. python -m zoo.mixers --laws my_mixer --config-dir my_conf
 
-No law names a mixer.  Where a mixer declares `causal=False` or `exact_decode=False`, the law must be seen to
-fail instead.  A mixer is looked at in float64, on few tokens of WIDTH channels or its yaml's own d_model.
+No law names a mixer.  Where a mixer declares `causal=False` or `exact_decode=False`, the law must fail
+instead.  A mixer is tested in float64, on few tokens of WIDTH channels, or of its yaml's own d_model.
 """
 
 import inspect
@@ -30,7 +30,7 @@ from zoo.mixers.size_formula import evaluate
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CHUNKS, LONG = (16, 32, 64, 128), 260
-STEPS = 12  # of one token, after which a cache has grown
+STEPS = 12  # of one token each, enough for a cache to grow
 
 
 class Subject:
@@ -55,7 +55,7 @@ Law = Callable[[Subject], Iterator[str]]
 
 
 def broken(case: Case) -> list[str]:
-    """Return a line for each law that the mixer breaks: its name, and what was seen first."""
+    """Return a line for each law that the mixer breaks: its name and the first violation."""
     subject = Subject(case)
     reason = _first(LAWS[0], subject)
     if reason:
@@ -65,7 +65,7 @@ def broken(case: Case) -> list[str]:
 
 
 def _first(law: Law, subject: Subject) -> str | None:
-    """Return what the law has against the mixer; an error that the mixer raises is a reason too."""
+    """Return the first violation of the law, or None; an error that the mixer raises is a violation too."""
     try:
         return next(law(subject), None)
     except Exception as error:
@@ -92,9 +92,9 @@ def in_parts(mixer: Mixer, x: Tensor, cuts: list[int], state: Any = None) -> tup
 
 
 def splitting_a_sequence_changes_nothing(subject: Subject) -> Iterator[str]:
-    """Parts through `extend` give what `forward` gives of the whole.
+    """The parts of a sequence through `extend` give the same outputs as the whole through `forward`.
 
-    Cut once, on both sides of every integer setting; often; and after every token.
+    The ways to cut: once, on both sides of every integer setting; at several places; after every token.
     """
     mixer, x = subject.mixer, subject.tokens(LENGTH)
     ways = [[cut] for cut in boundaries(subject.case) if cut < LENGTH]
@@ -110,13 +110,13 @@ def splitting_a_sequence_changes_nothing(subject: Subject) -> Iterator[str]:
 
 
 def chunks_inside_a_computation_are_not_seen(subject: Subject) -> Iterator[str]:
-    """The same at lengths and cuts around powers of two, in which kernels take their tokens."""
+    """The same holds at lengths and cuts around powers of two, the chunk sizes of kernels."""
     mixer, length = subject.mixer, min(LONG, longest(subject.case))
     sides = [n + d for n in CHUNKS for d in (-1, 0, 1) if n + d < length]
     x = subject.tokens(length, batch=1)
     with torch.no_grad():
         whole = mixer(x)
-        for cuts in (sides[::3], sides[2::3], sides):  # parts that end before a chunk does, after it, within
+        for cuts in (sides[::3], sides[2::3], sides):  # cuts just before a chunk's end, just after, all three
             if mixer.exact_decode and not same(in_parts(mixer, x, cuts)[0], whole):
                 yield f"cuts at {cuts} change an output"
         for n in sides:
@@ -126,7 +126,7 @@ def chunks_inside_a_computation_are_not_seen(subject: Subject) -> Iterator[str]:
 
 @torch.no_grad()
 def reported_size_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
-    """`state_size(n).resident` counts what the state holds after n tokens, read at once or the last alone."""
+    """`state_size(n).resident` counts what the state holds after n tokens, in one call or the last apart."""
     mixer = subject.mixer
     for length in boundaries(subject.case):
         size = mixer.state_size(length)
@@ -145,13 +145,13 @@ def elements(state: tuple[Any, ...]) -> int:
     return sum(part[0].numel() * (2 if part.is_complex() else 1) for part in counted)
 
 
-SPARE = 8  # directions looked at beyond those that a state may carry
+SPARE = 8  # rank tested beyond what a state may carry
 NOISE = 1e-10  # of the largest singular value: what is less is rounding
 
 
 def the_past_acts_through_no_more_numbers_than_the_state_holds(subject: Subject) -> Iterator[str]:
-    """The rank of d(outputs after a cut)/d(inputs before it) is `state_size(cut).resident` at most: the count
-    of the state, proved from the other side.  It may be less, where what is kept repeats itself.
+    """The rank of d(outputs after a cut)/d(inputs before it) is `state_size(cut).resident` at most, which
+    proves the count of the state from the other side.  The rank may be less, where the state is redundant.
     """
     mixer, length = subject.mixer, min(2 * 24, longest(subject.case))
     held, inputs = mixer.state_size(length // 2).resident, subject.tokens(length // 2, batch=1).numel()
@@ -179,7 +179,7 @@ def rank_of_the_past(subject: Subject, length: int, most: int) -> int:
 
 @torch.no_grad()
 def a_state_keeps_no_other_memory_alive(subject: Subject) -> Iterator[str]:
-    """A block's state has storage for its elements, and a cache that grows for as many again at most."""
+    """A state's storage holds its elements alone; a growing cache may have room for as many again."""
     mixer = subject.mixer
     state = owned(mixer.extend(subject.tokens(LENGTH))[1])
     for step in range(1, STEPS + 1):
@@ -199,7 +199,7 @@ def storage(state: tuple) -> tuple[int, int]:
 
 @torch.no_grad()
 def a_state_can_go_on_twice(subject: Subject) -> Iterator[str]:
-    """Two continuations of one state do not meet, and leave it as it was."""
+    """Two continuations of one state affect neither each other nor the state."""
     mixer = subject.mixer
     _, state = in_parts(mixer, subject.tokens(LENGTH), [LENGTH - 2, LENGTH - 1])
     before = [part.clone() for part in tree_leaves(state) if isinstance(part, Tensor)]
@@ -216,7 +216,7 @@ def a_state_can_go_on_twice(subject: Subject) -> Iterator[str]:
 
 
 def every_scalar_of_the_state_reaches_a_later_output(subject: Subject) -> Iterator[str]:
-    """Each kept scalar has a gradient from some output to come: else it is no memory."""
+    """Each kept scalar has a gradient from some later output; otherwise it is no memory."""
     _, state = subject.mixer.extend(subject.tokens(LENGTH))
     paths, structure = tree_flatten_with_path(state)
     parts = [p.detach().requires_grad_() if is_real(p) else p for _, p in paths]
@@ -237,7 +237,7 @@ def every_scalar_of_the_state_reaches_a_later_output(subject: Subject) -> Iterat
 
 
 def selects(state: tuple) -> tuple[str, ...]:
-    """Name the fields that act through a top-k only: no gradient passes it, their own tests use them."""
+    """Name the fields that act through a top-k only, which no gradient passes; other tests cover them."""
     return getattr(state, "selects", ())
 
 
@@ -248,7 +248,7 @@ def is_real(part: object) -> bool:
 
 @torch.no_grad()
 def the_past_does_not_move_when_the_future_does(subject: Subject) -> Iterator[str]:
-    """Outputs up to t are the same, whatever stands from t on."""
+    """Outputs before t are the same, whatever the inputs from t on."""
     mixer, moved, places = subject.mixer, None, (1, 8, 15, 20, 33)
     for seed in range(4):
         x, later = subject.tokens(LENGTH, seed=seed), subject.tokens(LENGTH, seed=seed + 50)
@@ -265,7 +265,7 @@ def the_past_does_not_move_when_the_future_does(subject: Subject) -> Iterator[st
 
 @torch.no_grad()
 def a_prefix_gives_the_same_outputs_as_the_whole(subject: Subject) -> Iterator[str]:
-    """The length of a sequence is in no output."""
+    """No output depends on the length of the sequence."""
     mixer, x = subject.mixer, subject.tokens(LENGTH)
     whole = mixer(x)
     for n in boundaries(subject.case):
@@ -292,9 +292,9 @@ def an_output_depends_on_what_is_visible_and_on_nothing_else(subject: Subject) -
 
 
 def _reached(subject: Subject, visible: Tensor, bounded: bool) -> Tensor:
-    """Return the pairs of output and input that a gradient joins; a top-k wants several inputs for that.
+    """Return the pairs of output and input that a gradient joins; a top-k needs several inputs for that.
 
-    Row t of a batch of equal rows is asked for its output t: one backward pass gives the gradients of all.
+    In a batch of equal rows, row t is asked for output t, so that one backward pass gives all gradients.
     """
     length = len(visible)
     reached = torch.zeros_like(visible)
@@ -309,7 +309,7 @@ def _reached(subject: Subject, visible: Tensor, bounded: bool) -> Tensor:
 
 
 def the_view_of_one_output_is_cheap_in_a_long_sequence(subject: Subject) -> Iterator[str]:
-    """`visible` of one output in 65,536 tokens: a matrix of all outputs by all inputs would be 4 GiB."""
+    """`visible` of one output in 65,536 tokens needs no matrix of all outputs by inputs, which is 4 GiB."""
     length = 65_536
     last = torch.arange(length) == length - 1
     if not subject.mixer.visible(last)[-1]:
@@ -328,7 +328,7 @@ def evaluation_is_deterministic_and_rows_are_independent(subject: Subject) -> It
 
 
 def gradients_are_finite_and_every_parameter_is_used(subject: Subject) -> Iterator[str]:
-    """No parameter is idle.  A mixer that reads what layers below leave is given values unlike its own."""
+    """Every parameter has a finite gradient.  A mixer that reads layers below gets values unlike its own."""
     mixer = build(subject.case)
     _whole(mixer, subject.tokens(LENGTH)).square().sum().backward()
     for name, p in mixer.named_parameters():
@@ -339,7 +339,7 @@ def gradients_are_finite_and_every_parameter_is_used(subject: Subject) -> Iterat
 
 
 def _whole(mixer: Mixer, x: Tensor) -> Tensor:
-    """Return the outputs; of a linked mixer those above a layer that left something else."""
+    """Return the outputs; a linked mixer reads other tensors than those that it leaves itself."""
     if not isinstance(mixer, Linked):
         return mixer(x)
     left = mixer.extend_linked(x, None, {})[2]
@@ -366,7 +366,7 @@ def a_stacked_population_computes_what_its_members_compute(subject: Subject) -> 
 
 
 def initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(subject: Subject) -> Iterator[str]:
-    """All are drawn: none is left as memory was found."""
+    """Every weight is initialised; none is left as uninitialised memory."""
     first = build(subject.case, seed=1)
     with fresh_memory_holds_nan():
         again = build(subject.case, seed=1)
@@ -380,7 +380,7 @@ def initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(subject: Sub
 
 @contextmanager
 def fresh_memory_holds_nan() -> Iterator[None]:
-    """Fill memory that nobody has written with NaN: torch does so in its deterministic mode."""
+    """Fill uninitialised memory with NaN, as torch does in its deterministic mode."""
     torch.use_deterministic_algorithms(True)
     try:
         yield
@@ -389,7 +389,7 @@ def fresh_memory_holds_nan() -> Iterator[None]:
 
 
 def computing_leaves_torch_as_it_was(subject: Subject) -> Iterator[str]:
-    """No draw from the global generator, no mode switched on for all (as anomaly detection once was)."""
+    """Nothing draws from the global generator, and no global mode changes (as anomaly detection once did)."""
     mixer, drawn, threads = build(subject.case).train(), torch.get_rng_state(), torch.get_num_threads()
     mixer(subject.tokens(LENGTH)).square().sum().backward()
     mixer.eval().extend(subject.tokens(3), mixer.extend(subject.tokens(LENGTH))[1])
@@ -406,7 +406,7 @@ def computing_leaves_torch_as_it_was(subject: Subject) -> Iterator[str]:
 
 
 def the_formula_of_the_state_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
-    """`about.state`, which people read, gives `state_size`; a mixer of zoo has one."""
+    """`about.state`, the formula for readers, equals `state_size`; every mixer of zoo has one."""
     case, mixer = subject.case, subject.mixer
     formula = (mixer_yaml(case.name, case.folder).get("about") or {}).get("state")
     if formula is None and case.folder == CONF:
@@ -420,7 +420,7 @@ def the_formula_of_the_state_is_what_the_state_holds(subject: Subject) -> Iterat
 
 
 def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:
-    """Each setting in the yaml is an argument, here or in a class above, and none vanishes in **kwargs."""
+    """Each setting in the yaml is an argument of the class or a parent class; none vanishes in **kwargs."""
     given = settings(subject.case)
     accepted, _ = parameters(get_class(given.pop("_target_")))
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in accepted.values()):

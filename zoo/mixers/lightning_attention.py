@@ -29,10 +29,10 @@ class State(NamedTuple):
 class LightningAttention(Mixer[State]):
     """S_t = exp(-s_h) S_{t-1} + k_t v_t^T,  y_t = S_t^T q_t,  with q, k, v = SiLU(x W).
 
-    s_h = 2^(-8 h / H) (1 - layer / (n_layers - 1) + 1e-5), h = 1 .. H, as ALiBi's slopes; of one layer alone
-    the share is that of the lowest.  All heads' y pass one RMSNorm and a sigmoid gate.
+    s_h = 2^(-8 h / H) (1 - layer / (n_layers - 1) + 1e-5), h = 1 .. H, as ALiBi's slopes; a single layer has
+    the share of the lowest.  All heads' y pass one RMSNorm and a sigmoid gate.
     head_dim: C; None: d_model / num_heads.  value_dim: V; None: C, as published.
-    activation: silu, of all three; or, ours, keys (queries and keys alone), values, none.
+    activation: silu acts on q, k and v.  Ours: keys (on q and k alone), values (on v alone), none.
     gate: False leaves the gate out (ours).
     """
 
@@ -94,6 +94,6 @@ class LightningAttention(Mixer[State]):
         return -self.share * torch.exp2(-8 * heads / self.num_heads)[:, None]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, square as published."""
+        """Count a matrix per head, square as published."""
         held = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(held, paper=held)

@@ -1,4 +1,4 @@
-"""Causal linear attention: a sum over the past of features times values, of fixed size.
+"""Causal linear attention: its state is a sum over the past of features times values, of fixed size.
 
 B batch, T time, D model width, H heads, C channels of a query or key, F features of it (`feature_maps`),
 V channels of a value (H * V == D).
@@ -18,14 +18,14 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.mixers.state import StateSize
 
-FASTEST = -3  # c: the first head keeps 1 - 2^-3 of its sums a step, each further one forgets half as much
+FASTEST = -3  # c: the first head keeps 1 - 2^-3 of its sums per step, each further head forgets half as much
 
 
 class Fade(NamedTuple):
     """Powers of the heads' rates over a chunk of T tokens."""
 
     between: Float[Tensor, "H T T"]  # gamma^(i - j) for j <= i, else zero
-    since: Float[Tensor, "H T 1"]  # gamma^(i + 1): what was before the chunk, seen by token i
+    since: Float[Tensor, "H T 1"]  # gamma^(i + 1): the sums before the chunk, at token i
     until: Float[Tensor, "H T 1"]  # gamma^(T - 1 - j): token j, at the chunk's end
     whole: Float[Tensor, "H 1 1"]  # gamma^T
 
@@ -34,7 +34,7 @@ class HeadDecay(nn.Module):
     """gamma_h = 1 - 2^(c - h), c = -3, and the gate g = x W + b, no activation (arXiv 2402.18668, App. C).
 
     The weight of token j for token i is g_h(x_i) gamma_h^(i - j) phi(q_i) . phi(k_j); the denominator keeps
-    the undecayed sum.  The bias starts at one, where the gate does nothing (ours).
+    the undecayed sum.  The bias starts at one, so that gates start around 1 (ours).
     """
 
     gamma: Float[Tensor, "H"]
@@ -58,7 +58,7 @@ class HeadDecay(nn.Module):
 
 
 MATRIX_UP_TO = 512  # tokens; shorter sequences are quicker through the matrix of weights than in chunks
-CHUNK = 128  # of heads that decay
+CHUNK = 128  # tokens, where heads decay
 
 
 class State(NamedTuple):
@@ -110,7 +110,7 @@ class LinearAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Seq) -> Seq:
-        """Go through the matrix of all weights while that is quicker, else through the sums."""
+        """Use the matrix of all weights for a short sequence, where that is quicker, else the sums."""
         if x.shape[1] > MATRIX_UP_TO:
             return self.extend(x)[0]
         q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
@@ -152,7 +152,7 @@ class LinearAttention(Mixer[State]):
     def _fading_chunk(
         self, q: Tensor, k: Tensor, v: Tensor, kv: Tensor, z: Tensor | None, offset: int
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Let tokens of a chunk see each other through weights, and what was before through the sums."""
+        """Let tokens of a chunk see each other through weights, and earlier tokens through the sums."""
         assert self.decay is not None
         fade, weights = self.decay(q.shape[2]), self.map.weights(q, k, offset)
         phi_q, phi_k, total = self.map(q, offset), self.map(k, offset), 1.0
@@ -179,10 +179,10 @@ class LinearAttention(Mixer[State]):
         return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype))
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse what the feature map has no positions for."""
+        """Raise ValueError if the feature map has too few positions."""
         self.map.check_length(seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count F features times the value channels a head, and one more where there is a denominator."""
+        """Count F features times the value channels per head, and one more where there is a denominator."""
         held = self.num_heads * self.map.expanded_dim * (self.head_dim + (self.eps is not None))
         return StateSize.read_whole(held, paper=held)

@@ -1,4 +1,4 @@
-"""Llama-XL: attention to one's own segment and the cached keys of the segment before.
+"""Llama-XL: attention to a token's own segment and the cached keys of the segment before.
 
 The variant of Transformer-XL (arXiv 1901.02860) with which the Forgetting Curve paper (arXiv 2410.04727,
 Appendix D.2) measures memory.
@@ -22,7 +22,7 @@ from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):
-    """The last full segment and what there is of the open one."""
+    """The keys and values of the last full segment and of the open one so far."""
 
     k: Float[Tensor, "B G S C"]  # of unit length, not turned to a position
     v: Float[Tensor, "B G S C"]
@@ -30,12 +30,12 @@ class State(NamedTuple):
 
 
 class LlamaXL(Mixer[State]):
-    """Keys are scaled to unit length; the previous segment's and one's own stand at 0, 1, ..., and are turned
-    (RoPE) there, so that no position exceeds 2 segment_len.  A token sees segment_len + 1 to 2 segment_len
-    tokens, and `scale` times its product with each is the logit.
+    """Keys have unit length.  Those of the previous and the own segment are turned (RoPE) to 0, 1, ..., so
+    that no position exceeds 2 segment_len.  From the second segment on, a token sees segment_len + 1 to 2
+    segment_len tokens.  `scale` times the query's product with a key is the logit.
 
-    In training no gradient reaches the segment before, as in the source, where it comes from an earlier
-    step; evaluation passes it, which changes no output.
+    In training no gradient reaches the previous segment, as in the source, where that segment comes from an
+    earlier step.  In evaluation gradients reach it, which changes no output.
     """
 
     def __init__(

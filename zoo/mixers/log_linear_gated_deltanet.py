@@ -29,11 +29,11 @@ class State(NamedTuple):
 
 
 class LogLinearGatedDeltaNet(GatedDeltaNet):
-    """y_t = sum_l softplus(level_weight_l (x W)_l) S_l^T q_t / sqrt C, one S a piece of the past.
+    """y_t = sum_l softplus(level_weight_l (x W)_l) S_l^T q_t / sqrt C, with one S per piece of the past.
 
-    Every S takes each token's transition alpha (I - beta k k^T); its beta k v^T enters level 0.  After n
-    tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; all S sum to
-    Gated DeltaNet's.  max_len: longest sequence; it sets the levels.
+    Each token's transition alpha (I - beta k k^T) acts on every S; its beta k v^T enters level 0.  After n
+    tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; the sum of all
+    S is Gated DeltaNet's.  max_len: longest sequence, which sets the number of levels.
     A_log, dt_bias and level_weight carry `no_weight_decay = True`, which training reads.
     """
 
@@ -46,7 +46,7 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         undecayed(self.level_weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Run block by block; keep a matrix a piece and a head, and the convolution's tail."""
+        """Run block by block; keep a matrix for each piece and head, and the convolution's tail."""
         memory, tail, offset = (None, None, 0) if state is None else state
         self.check_length(offset + x.shape[1])
         (q, k, v), tail = self.qkv(x, tail)
@@ -59,11 +59,11 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         return self.output(y, x), State(memory, tail, offset + x.shape[1])
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse more than max_len tokens, which would need a level without weights."""
+        """Raise ValueError for more than max_len tokens, which would need a level without weights."""
         covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head for each binary digit 1 of the number of tokens, and the tail."""
+        """Count a matrix per head for each binary digit 1 of the number of tokens, and the tail."""
         memory = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(memory * seq_len.bit_count() + self.qkv.conv.tail_size())
 
@@ -71,10 +71,10 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
 def _answers(
     tokens: list[Float[Tensor, "B H N C *any"]], live: dict[int, Tensor]
 ) -> Float[Tensor, "B H N*C V"]:
-    """Return the answers to N blocks of one size; `live` is brought up to their end.
+    """Return the outputs of N blocks of one size, and update the pieces in `live` to their end.
 
     What a block writes is linear in its values and in the state that it starts from, as in the chunked delta
-    rule (zoo/kernels/delta_rule/chunked.py): `reads` are the weights of its own values in its answers.
+    rule (zoo/kernels/delta_rule/chunked.py): `reads` are the weights of its own values in its outputs.
     """
     q, k, v, beta, log_alpha, scales = tokens
     left, since_start = decays(log_alpha)

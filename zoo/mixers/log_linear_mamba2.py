@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 class LogLinearMamba2(Mixer[State]):
-    """Mamba-2 whose answer from the piece at level l is scaled by softplus(level_weight_l (x W)_l), a head.
+    """Mamba-2 whose output from the piece at level l is scaled by softplus(level_weight_l (x W)_l), per head.
 
     Level 0 is the token itself, level l > 0 a piece of 2^(l-1) tokens.  As in the authors' code all heads
     share the input and output maps B and C, and the gate comes before the norm.
@@ -100,7 +100,7 @@ class LogLinearMamba2(Mixer[State]):
         return (y + self.D[:, None, None] * v).transpose(1, 2).flatten(2), h
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse more than max_len tokens, which would need a level without weights."""
+        """Raise ValueError for more than max_len tokens, which would need a level without weights."""
         covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:

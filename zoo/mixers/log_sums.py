@@ -1,8 +1,8 @@
-"""Linear attention whose features are exponentials, by the logarithms of its sums: none leaves its range.
+"""Linear attention whose features are exponentials, through logarithms of its sums, which cannot overflow.
 
-A weight is w_ts = sum over r of exp(a_tr + b_sr).  In place of the sums of exp(b_r) v and exp(b_r), what is
-kept is their quotient, the mean of the values under feature r, and the logarithm of the second: numbers of
-the size of the values and of the exponents, however large a and b are.
+A weight is w_ts = sum over r of exp(a_tr + b_sr).  In place of the sums of exp(b_r) v and of exp(b_r), the
+state holds their quotient, which is the mean of the values under feature r, and the logarithm of the second
+sum.  These are of the size of the values and of the exponents, however large a and b are.
 
 B batch, H heads, T time, F features, V channels of a value.
 """
@@ -47,7 +47,7 @@ def attend(
 def shares(
     a: Float[Tensor, "B H T F"], log_z: Float[Tensor, "B H #T F"], eps: float
 ) -> tuple[Float[Tensor, "B H T F"], Float[Tensor, "B H T"]]:
-    """Return the part of a query's weight that each feature has, and the log of that weight."""
+    """Return each feature's share of a query's total weight, and the log of the total weight."""
     logits = a + log_z
     highest = logits.amax(-1, keepdim=True).detach()
     parts = (logits - highest).exp()

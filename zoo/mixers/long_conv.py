@@ -28,10 +28,10 @@ class State(NamedTuple):
 class LongConv(Mixer[State]):
     """y = GLU(gelu(u) W + b), u_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
 
-    squash: k is softshrink(taps, squash), which is sparse: a tap of no more than that is a zero that no
-        gradient moves.  The published code squashes by 0.1 unless told otherwise, which is so from the start
-        for every tap: the filter stays zero for ever.  Here squash must be smaller than the initial weights.
-    init: normal, N(0, 0.002^2), or double_exp, N(0, 0.02^2) times exp(-(r / max_len) (D / 2)^(d / D)) in
+    squash: k is softshrink(taps, squash), which is sparse: a tap of at most this size is zero and has no
+        gradient.  The published code's default of 0.1 is above every initial tap, so that its filter stays
+        zero for ever.  Here squash must be smaller than the initial weights.
+    init: normal, N(0, 0.002^2), or double_exp, N(0, 0.02^2) times exp(-(r / max_len) floor(D / 2)^(d / D)) in
         channel d.
     """
 
@@ -62,7 +62,7 @@ class LongConv(Mixer[State]):
         return F.glu(self.out_proj(F.gelu(u)), dim=-1), State(past)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count the inputs up to max_len - 1 of them; the published count goes on."""
+        """Count the inputs, max_len - 1 at most; the published count has no such limit."""
         held = self.d_model * min(seq_len, self.max_len - 1)
         return StateSize.read_whole(held, paper=self.d_model * seq_len)
 

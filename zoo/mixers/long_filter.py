@@ -1,4 +1,4 @@
-"""A causal convolution with a filter of up to max_len taps a channel, stored or written by a small network;
+"""A causal convolution with a filter of up to max_len taps per channel, stored or written by a small network;
 a part of mixers.
 
 B batch, T time, S inputs kept, C channels.
@@ -20,9 +20,9 @@ class LongFilter(nn.Module):
 
     There is no finite recurrence: the past is every input so far, at most the last max_len - 1 of them.
 
-    filter: explicit (max_len weights a channel, drawn from N(0, 1 / max_len)) or implicit (ImplicitFilter),
+    filter: explicit (max_len weights per channel, drawn from N(0, 1 / max_len)) or implicit (ImplicitFilter),
         which alone reads emb_dim and filter_dim.
-    squash: explicit weights are drawn to zero by this much, and those that are smaller are zero.
+    squash: explicit weights are shrunk towards zero by this much, and smaller ones are zero.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class LongFilter(nn.Module):
 class ImplicitFilter(nn.Module):
     """k[:, t] = W2 relu(W1 z(t) + b1) + b2, z(t) = [t / (max_len - 1), cos and -sin of 2 pi b t / max_len].
 
-    The bands b run from 1e-4 to (emb_dim - 1) / 2 - 1.  emb_dim = 3, zoology's value, leaves the first alone:
-    its cosine is 1 and its sine 0, so the filter knows t and nothing else.  Hence at least 5.
+    The bands b run from 1e-4 to (emb_dim - 1) / 2 - 1.  emb_dim = 3, zoology's value, has the first band
+    alone: its cosine is 1 and its sine 0, so that the filter knows t and nothing else.  Hence at least 5.
     """
 
     features: Tensor
@@ -84,5 +84,5 @@ class ImplicitFilter(nn.Module):
         self.outer = nn.Linear(filter_dim, channels)
 
     def forward(self, length: int) -> Float[Tensor, "C T"]:
-        """Return the first `length` taps, as the network writes them."""
+        """Return the first `length` taps, which the network computes."""
         return self.outer(self.inner(self.features[:length]).relu()).T

@@ -37,12 +37,12 @@ class State(NamedTuple):
 
 
 class Mamba(Mixer[State]):
-    """dt_rank: width of the bottleneck that makes the step size; None is ceil(d_model / 16).
+    """Mamba's layer.  dt_rank: width of the bottleneck that makes the step size; None: ceil(d_model / 16).
 
     n_layers scales the initial output projection by 1/sqrt(n_layers), as the paper does for a residual
-    stream.  A block's MLP is not counted; the authors' code then divides by sqrt(2 n_layers).  A_log and D
-    carry `no_weight_decay = True`, which training reads: decay would draw the half-lives of all memories to
-    one value.
+    stream.  A block's MLP is not counted; with one, the authors' code divides by sqrt(2 n_layers).  A_log and
+    D carry `no_weight_decay = True`, which training reads: weight decay would pull all half-lives of the
+    memory to one value.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Mamba(Mixer[State]):
         return self.out_proj((y + self.D * u) * F.silu(gate)), State(h, tail)
 
     def _step_sizes(self, low: Float[Tensor, "B T R"]) -> Float[Tensor, "B T E"]:
-        """Return the step sizes, by a transposed weight: a tenth of the gradient's time on a CPU."""
+        """Return the step sizes, by a transposed weight: its gradient takes a tenth of the time on a CPU."""
         weight = self.dt_proj.weight.mT.contiguous().mT
         return F.softplus(F.linear(low, weight, self.dt_proj.bias))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count N scalars a channel, and the tail; the published count has expand = 2 and no convolution."""
+        """Count N scalars per channel, and the tail; the published count has expand = 2 and no tail."""
         held = self.d_inner * self.d_state + self.conv.tail_size()
         return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

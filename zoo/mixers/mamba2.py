@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class Mamba2(Mixer[State]):
-    """h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T and y_t = C_t h_t + D x_t, dt and A one number a head.
+    """h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T and y_t = C_t h_t + D x_t, dt and A one number per head.
 
     B is the key, C the query and dt x the value of gated linear attention.  The convolution runs over x, B
     and C; the gate comes before the norm, which is over the channels of a group.
@@ -101,6 +101,6 @@ class Mamba2(Mixer[State]):
         return (y + self.D[:, None, None] * u).transpose(1, 2).flatten(2), h
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the tail; the published count has expand = 2 and no convolution."""
+        """Count a matrix per head, and the tail; the published count has expand = 2 and no tail."""
         held = self.d_inner * self.d_state + self.conv.tail_size()
         return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

@@ -38,20 +38,20 @@ ACTIVATIONS = {"softplus": F.softplus, "heavy_tail": heavy_tail}
 class State(NamedTuple):
     h: Float[Tensor, "B H N P"]
     k: Float[Tensor, "B H N"]  # the last token's input map, turned
-    v: Float[Tensor, "B H P"]  # and its input: half of a trapezium is still to come
+    v: Float[Tensor, "B H P"]  # and its input; half of its trapezium is still to be written
     angle: Float[Tensor, "B H R"]
 
 
 class Mamba3(Mixer[State]):
     """h_t = a_t h_{t-1} + (1 - l_t) dt_t a_t k_{t-1} v_{t-1}^T + l_t dt_t k_t v_t^T, a_t = exp(dt_t A_t),
-    and y_t = q_t^T h_t + D v_t, with one a, dt and l in (0, 1) a head, all made by the token.
+    and y_t = q_t^T h_t + D v_t, with one a, dt and l in (0, 1) per head, all functions of the token.
 
-    k and q are the normalised maps B and C plus a bias a head; the first 2R channels are turned, pair by
-    pair, by the sum of dt_s pi tanh(theta_s) over the tokens s up to t, which is as if the state turned.
+    k and q are the normalised maps B and C plus a bias per head.  Their first 2R channels are turned, pair by
+    pair, by the sum of dt_s pi tanh(theta_s) over the tokens s up to t, which amounts to turning the state.
 
-    rope_fraction: share of the state channels that turn, 0.5 or 1.  head_dim, n_layers: as in Mamba2.
-    decay_activation: what makes -A of its projection x.  softplus, or heavy_tail: 1 + x where x > 0, else
-        1 / (1 - x), which the authors found more stable at high learning rates.
+    rope_fraction: share of the state channels that turn, 1 at most.  head_dim, n_layers: as in Mamba2.
+    decay_activation: maps a projection x to -A: softplus, or heavy_tail, which is 1 + x where x > 0, else
+        1 / (1 - x), and which the authors found more stable at high learning rates.
     dt_bias and D carry `no_weight_decay = True`.
     """
 
@@ -114,7 +114,7 @@ class Mamba3(Mixer[State]):
     def _angle(
         self, dt: Float[Tensor, "B H T"], theta: Float[Tensor, "B T R"], state: State | None
     ) -> Float[Tensor, "B H T R"]:
-        """Return the angle at each token; whole turns are taken off, for the sum would round."""
+        """Return the angle at each token, without whole turns: a growing sum would lose precision."""
         steps = (dt[..., None] * (math.pi * torch.tanh(theta))[:, None]).remainder(2 * math.pi)
         angle = steps.cumsum(-2)
         return (angle if state is None else angle + state.angle[:, :, None]).remainder(2 * math.pi)
@@ -146,9 +146,9 @@ def trapezoidal(
 ) -> tuple[Float[Tensor, "B H T P"], Float[Tensor, "B H N P"]]:
     """Run gated linear attention that writes a token's whole share of the state one token later.
 
-    dtype: of the values as they were made, in which a kernel may multiply.
-    here: l, the token's share of its own step; 1 - l is the share of the token before, which is known, as
-    the step is, only now.  So what a token writes for itself is added to its output by hand.
+    dtype: of the values as projected, in which a kernel may multiply.
+    here: l, the token's share of its own step; 1 - l is the share of the token before, which, like the step,
+    is known only now.  Therefore the part that a token writes for itself is added to its output separately.
     """
     first_k, first_v = (None, None) if state is None else (state.k, state.v)
     mine, before = here * dt, (1 - here) * dt + F.pad(here * dt, (1, 0))[..., :-1]

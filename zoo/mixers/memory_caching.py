@@ -28,12 +28,12 @@ class State(NamedTuple):
 class MemoryCaching(Mixer[State]):
     """y_t = sum_i g_ti M_i^T q_t, M_i = sum of k v^T over segment i up to t,  g_t = softmax_i (x_t W) mean_i.
 
-    mean_i is the mean input of segment i, in the open one that of the tokens so far: it was not specified,
-    and all of it would be the future.  q and k have norm 1; each head's answer passes an RMSNorm and a gate.
-
+    mean_i is the mean input of segment i; in the open segment, that of the tokens so far (the source does not
+    say, and the whole segment would include the future).  q and k have norm 1; each head's output passes an
+    RMSNorm and a gate.
     segment_len: tokens of a segment.  gated: false: all segments have weight 1, the residual form.
-    top_k: ended segments of highest weight that are read beside the open one, the lowest of equal ones; None:
-    all.
+    top_k: number of ended segments, of highest weight (of equal ones the earliest), that are read beside the
+    open one; None: all.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class MemoryCaching(Mixer[State]):
     def _gates(
         self, sums: Float[Tensor, "B T N"], place: Int[Tensor, "T"], segments: Int[Tensor, "N"]
     ) -> Float[Tensor, "B T N"]:
-        """Return the weights of the segments, given each sum of inputs so far times what a token seeks."""
+        """Return the segments' weights, from each token's query times each segment's sum of inputs so far."""
         length = (place[:, None] + 1 - segments * self.segment_len).clamp(1, self.segment_len)
         logits, age = sums / length, place[:, None] // self.segment_len - segments
         visible = (age >= 0).expand_as(logits)
@@ -92,9 +92,7 @@ class MemoryCaching(Mixer[State]):
         return -(-seq_len // self.segment_len)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a memory for each segment, and with gates its inputs; top_k reads that many memories beside
-        the open one.
-        """
+        """Count a memory for each segment, and with gates its inputs; a step reads top_k and the open one."""
         memory, count = self.num_heads * self.head_dim**2, self._count(seq_len)
         inputs = count * self.d_model if self.seek is not None else 0
         read = count if self.top_k is None else min(count, self.top_k + 1)
@@ -102,7 +100,7 @@ class MemoryCaching(Mixer[State]):
 
 
 def _joined(past: Tensor | None, new: Tensor) -> Tensor:
-    """Return the sums of all segments: the past ones are the first."""
+    """Return the sums of all segments, the past ones first."""
     if past is None:
         return new
     return torch.cat([past + new[:, : past.shape[1]], new[:, past.shape[1] :]], dim=1)

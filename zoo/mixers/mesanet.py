@@ -33,8 +33,8 @@ class State(NamedTuple):
 class MesaNet(Mixer[State]):
     """y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k v^T.
 
-    q and k are SiLU(conv(x W)) scaled to norm 1, v = x W; beta and the decay are sigmoids of x, one a head;
-    ridge = 0.25 + softplus of a parameter, one a key channel, which carries `no_weight_decay = True`.
+    q and k are SiLU(conv(x W)) scaled to norm 1, v = x W; beta and the decay are sigmoids of x, one per head;
+    ridge = 0.25 + softplus of a parameter, one per key channel, which carries `no_weight_decay = True`.
     Where we differ on purpose: the system is solved exactly, not by 30 steps of conjugate gradients.
     """
 
@@ -64,5 +64,5 @@ class MesaNet(Mixer[State]):
         return self.output(y, x), State(*sums, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count both matrices whole, and the tail; kk is symmetric, so that (C + 1) / 2C of it would do."""
+        """Count both matrices whole, and the tail; of kk, which is symmetric, (C + 1) / 2C would suffice."""
         return StateSize.read_whole(2 * self.num_heads * self.head_dim**2 + self.qk.conv.tail_size())

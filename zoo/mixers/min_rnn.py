@@ -25,7 +25,7 @@ class State(NamedTuple):
 class MinRNN(Mixer[State]):
     """h_t = f_t h_{t-1} + i_t g(u_t), g(u) = u + 1/2 where u >= 0, else sigmoid(u).
 
-    cell: gru, f = 1 - i and i = sigmoid(x W); lstm, f and i are two such gates over their sum.
+    cell: gru has i = sigmoid(x W) and f = 1 - i; lstm has two such gates f and i, each divided by their sum.
     d_inner: E; None: d_model.  y is h through a projection.
     """
 
@@ -38,7 +38,7 @@ class MinRNN(Mixer[State]):
         self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Scan the gated inputs channel by channel; keep one number a channel."""
+        """Scan the gated inputs channel by channel; keep one number per channel."""
         u, gate, *forget = (
             self.in_proj(x).to(torch.promote_types(x.dtype, torch.float32)).split(self.d_inner, -1)
         )
@@ -50,5 +50,5 @@ class MinRNN(Mixer[State]):
         return self.out_proj(y.to(x.dtype)), State(h)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count one number a channel."""
+        """Count one number per channel."""
         return StateSize.read_whole(self.d_inner)

@@ -26,13 +26,13 @@ class State(NamedTuple):
 
 
 class MixtureOfMemories(Mixer[State]):
-    """y_t = sum over the chosen m of p_m S_m^T q_t / sqrt C; a chosen memory takes Gated DeltaNet's step by
-    its own k, v, beta and decay, all others stay as they are.
+    """y_t = sum over the chosen m of p_m S_m^T q_t / sqrt C; a chosen memory takes Gated DeltaNet's step with
+    its own k, v, beta and decay, and all others stay as they are.
 
-    p = softmax(x W), the top_k largest over their sum; ties go to the lowest memory.  q, A and dt_bias are
-    shared by all memories.
-    Not as published: the convolution runs over all tokens, not over those that come to a memory.  Left out:
-    the memory that every token uses, and the loss that balances the router.
+    p is the top_k largest of softmax(x W), divided by their sum; ties go to the lowest memory.  q, A and
+    dt_bias are shared by all memories.
+    Not as published: the convolution runs over all tokens, not over those routed to a memory.  Left out: the
+    memory that every token uses, and the loss that balances the router.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MixtureOfMemories(Mixer[State]):
         return beta.permute(0, 2, 3, 1), decay.permute(0, 2, 3, 1)
 
     def _shares(self, x: Seq) -> Float[Tensor, "B N T"]:
-        """Return each memory's share in the answer, zero where it is not chosen."""
+        """Return each memory's share in the output, zero where it is not chosen."""
         if self.router is None:
             return torch.ones_like(x[:, None, :, 0])
         wide = torch.promote_types(x.dtype, torch.float32)

@@ -26,12 +26,12 @@ class State(NamedTuple):
 
 
 class MLA(Mixer[State]):
-    """Head h has keys [K_h c_s, rope_key_s] and values V_h c_s, with c_s the latent of token s; its queries
-    have C + P channels and logits are divided by sqrt(C + P).
+    """Head h has keys [K_h c_s, rope_key_s] and values V_h c_s, with c_s the latent of token s.  Its queries
+    have C + P channels, and its logits are divided by sqrt(C + P).
 
-    Only c_s and rope_key_s, one for all heads, are kept.  Here they are never expanded: K_h moves to the
-    query's side and V_h behind the sum, so that attention runs on the latents themselves (the paper's
-    Appendix C proposes it for decoding).
+    Only c_s and rope_key_s, one for all heads, are kept.  Here they are never expanded: K_h is applied to the
+    query and V_h to the weighted sum, so that attention runs on the latents themselves (the paper's
+    Appendix C proposes this for decoding).
 
     kv_rank: R.  rope_dim: P, even; 0: no positions.  The query is not compressed: that saves no state.
     """
@@ -81,5 +81,5 @@ class MLA(Mixer[State]):
         return rotate(x, offset, self.rope_base) if self.rope_dim else x
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a latent and one rotated key a token, for all heads together."""
+        """Count a latent and one rotated key per token, for all heads together."""
         return StateSize.read_whole((self.kv_rank + self.rope_dim) * seq_len)

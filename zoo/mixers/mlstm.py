@@ -19,7 +19,7 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
 from zoo.mixers.state import StateSize
 
-FLOOR = 1e-6  # of the denominator, where the paper's exp(-m) is less
+FLOOR = 1e-6  # least denominator, where the paper's exp(-m) is smaller
 
 
 class State(NamedTuple):
@@ -36,11 +36,11 @@ class State(NamedTuple):
 
 class MLSTM(Mixer[State]):
     """C_t = f_t C_{t-1} + i_t k_t v_t^T, n_t = f_t n_{t-1} + i_t k_t, h_t = C_t^T q_t / max(|n_t q_t|, 1),
-    f = sigmoid and i = exp of one number a head, keys over sqrt(P).
+    with f the sigmoid and i the exp of one number per head, and keys divided by sqrt(P).
 
     C and n are kept times exp(-m), m_t = max(log f_t + m_{t-1}, log i_t); h does not depend on m.
 
-    block_size: q, k and v have block-diagonal weights of such blocks.  n_layers scales the initial output.
+    block_size: of the block-diagonal weights of q, k and v.  n_layers scales the initial output weights.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MLSTM(Mixer[State]):
         multiple("expand * d_model", self.d_inner, "num_heads", num_heads)
         multiple("expand * d_model", self.d_inner, "block_size", block_size)
         self.head_dim = self.d_inner // num_heads
-        at_least("expand * d_model / num_heads", self.head_dim, 2)  # the norm leaves nothing of one channel
+        at_least("expand * d_model / num_heads", self.head_dim, 2)  # the norm of a single channel is 0
         self.in_proj = nn.Linear(d_model, 2 * self.d_inner, bias=False)
         self.conv = ShortConv(self.d_inner, kernel_size)
         self.qkv = nn.Parameter(torch.empty(3, self.d_inner // block_size, block_size, block_size))
@@ -118,7 +118,7 @@ class MLSTM(Mixer[State]):
         return torch.einsum("pgij,gh->pgihj", self.qkv, eye).flatten(3).flatten(1, 2)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix, a normaliser and a maximum a head, and the tail."""
+        """Count a matrix, a normaliser and a maximum per head, and the tail."""
         held = self.num_heads * (self.head_dim**2 + self.head_dim + 1) + self.conv.tail_size()
         return StateSize.read_whole(held)
 
@@ -127,7 +127,7 @@ class MLSTM(Mixer[State]):
 def running_max(
     log_f: Float[Tensor, "B H T"], log_i: Float[Tensor, "B H T"], start: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H T"]:
-    """Return m_t = max(log_f_t + m_{t-1}, log_i_t), by doubling.  Without gradient: nothing depends on m."""
+    """Return m_t = max(log_f_t + m_{t-1}, log_i_t), by doubling; no gradient, as no output depends on m."""
     log_i = torch.cat([start[..., None], log_i], dim=-1)
     log_f = F.pad(log_f, (1, 0))
     reach = 1

@@ -1,7 +1,7 @@
-"""mLSTM whose memory is brought near an orthogonal matrix before it is read, and kept as it is.
+"""mLSTM that reads a copy of its memory brought near an orthogonal matrix; the memory itself stays as it is.
 
 After an idea of A. Tambde (2026, a blog), over Beck et al. 2024 (arXiv 2405.04517); the original code was not
-seen, so that the variant is ours.
+seen, so that this variant is ours.
 
 B batch, T time, H heads, P channels of a head.
 """
@@ -20,9 +20,9 @@ from zoo.mixers.mlstm import FLOOR, MLSTM, State, running_max
 class MLSTMOrthogonal(MLSTM):
     """h_t = X^T q_t / (max(|n_t q_t|, exp(-m_t)) + 1e-6), X from C_t / |C_t| by X (3 I - X^T X) / 2.
 
-    steps: of that.  The cell is mLSTM's, and so is the state.  Five steps bring the leading singular values
-    of a memory of low rank to 1: .9985 at rank 4, .74 at rank 16.  Every C_t is written out, and the layer
-    takes that much more memory to train.
+    steps: how often that is applied.  Cell and state are mLSTM's.  Five steps bring the leading singular
+    values of a memory of low rank near 1: to .9985 at rank 4, to .74 at rank 16.  Every C_t is written out,
+    which takes that much more memory in training.
     """
 
     def __init__(self, *, steps: int, **rest: Any) -> None:

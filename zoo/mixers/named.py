@@ -31,7 +31,7 @@ def stems() -> dict[str, str]:
 
 
 def _name(stem: str, mixer: Mapping[str, Any], targets: list[str]) -> str:
-    """Return the class's name where it has one yaml or this one is named as its module, else the label's."""
+    """Return the class's name if it has one yaml or the stem is its module's name, else the label's."""
     *_, module, kind = mixer["_target_"].split(".")
     if targets.count(mixer["_target_"]) == 1 or stem == module:
         return kind
@@ -63,13 +63,13 @@ def named(name: str) -> Named:
 
 
 def _signature(stem: str) -> Signature:
-    """Return a signature by keyword alone: the yaml's settings, then the other arguments of the class."""
+    """Return a keyword-only signature: the yaml's settings, then the other arguments of the class."""
     settings = _settings(stem, {})
     kind = get_class(settings["_target_"])
     taken, _ = parameters(kind)
     defaults = settings | {key: p.default for key, p in taken.items() if key not in settings}
     del defaults["_target_"]
-    defaults["d_model"] = Parameter.empty  # the yaml's is the cell's
+    defaults["d_model"] = Parameter.empty  # the yaml's comes from the cell
     taking = [
         Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=taken[key].annotation)
         for key, default in defaults.items()
@@ -78,9 +78,9 @@ def _signature(stem: str) -> Signature:
 
 
 def _settings(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the yaml's settings as `mixer=STEM` has them, with the given ones in their place.
+    """Return the settings of `mixer=STEM`, replaced by the given ones where there are any.
 
-    A dict changes what it names of the yaml's (feature_map={"nu": 3}); all other values replace.
+    A dict changes only the entries that it names (feature_map={"nu": 3}); other values replace the yaml's.
     """
     config = _default_cell() | {"mixer": _yaml(stem)}
     root = OmegaConf.create(config, flags={"allow_objects": True})  # feature_map=Taylor2
@@ -98,6 +98,6 @@ def _yaml(stem: str) -> Any:
 
 @cache
 def _default_cell() -> dict[str, Any]:
-    """Return the part of it that says how deep the model is and what an attention in its block has."""
+    """Return the settings of the default cell that a mixer's yaml may refer to."""
     config = compose(()).config
     return {key: config[key] for key in _CONTEXT}

@@ -1,4 +1,4 @@
-"""Native sparse attention: compressed, selected and nearby tokens, each attended by itself, and gated.
+"""Native sparse attention: separate attention to compressed, selected and nearby tokens, summed by gates.
 
 B batch, T time, S tokens, D model width, H query heads, G key/value heads, C channels per head, N compressed
 blocks.
@@ -28,11 +28,11 @@ from zoo.mixers.state import StateSize
 
 
 class BlockCompression(nn.Module):
-    """Make one token of each block (Eq. 7): an MLP on the `size` tokens from every `stride`-th on, each plus
-    an embedding of its place among them.
+    """Compress each block to one token (Eq. 7), by an MLP on the `size` tokens from every `stride`-th on,
+    each plus an embedding of its place in the block.
 
-    All heads share it.  The paper leaves width and initial values open: here the hidden layer has the
-    channels of two heads, the weights keep the size of what they mix, and the places start at 0.
+    All heads share the MLP.  The paper leaves width and initial values open: here the hidden layer has the
+    channels of two heads, the weights keep the size of what they mix, and the embeddings start at 0.
     """
 
     def __init__(self, head_dim: int, size: int, stride: int) -> None:
@@ -40,7 +40,7 @@ class BlockCompression(nn.Module):
         self.size, self.stride = size, stride
         self.places = nn.Parameter(torch.zeros(size, head_dim))
         self.inner = nn.Linear(size * head_dim, 2 * head_dim)
-        self.outer = nn.Linear(2 * head_dim, head_dim, bias=False)  # a bias of all keys changes no weight
+        self.outer = nn.Linear(2 * head_dim, head_dim, bias=False)  # a bias on all keys changes no weight
         for layer in (self.inner, self.outer):
             nn.init.kaiming_normal_(layer.weight)
 
@@ -62,7 +62,7 @@ Pair = Float[Tensor, "B 2 G S C"]  # keys and values
 class State(NamedTuple):
     """Keys are kept as projected and turned when they are used, so that one copy serves all branches.
 
-    The last two are None where the branches share their projection: they are among `tokens` then.
+    The last two fields are None where the branches share their projection, since `tokens` then has them.
     """
 
     tokens: Pair  # all: any block may be selected later
@@ -75,17 +75,17 @@ class NSA(Mixer[State]):
     """y = sum over the branches c of sigmoid(W x)_c Attn_c (Yuan et al. 2025, arXiv 2502.11089, Eqs. 5-12).
 
     compressed: a learned key and value for the `compress_block_size` tokens from every `compress_stride`-th
-        on, seen as soon as the last of them has come; the branch gives 0 before.
-    selected: the raw tokens up to the own one of `top_k` blocks of `block_size`: the own block, the
-        `initial_blocks` first and `local_blocks` last ones (the own among them), and those of highest
-        importance, which is their share of the compressed weights, summed over the heads that share keys.
-        Ties go to the lowest block.  No gradient passes the choice: the compressed branch trains it.
-    sliding: the last `window` tokens, the own one included.
+        on, in view as soon as the last of them has come; before the first, the branch's output is 0.
+    selected: the raw tokens, up to the current one, of `top_k` blocks of `block_size`: the `initial_blocks`
+        first and `local_blocks` last ones (the current block among them), and those of highest importance,
+        which is their share of the compressed weights, summed over the heads that share keys.  Ties go to
+        the lowest block.  No gradient passes the choice; the compressed branch trains it.
+    sliding: the last `window` tokens, the current one included.
     separate_kv: keys and values projected for each branch (the paper), or once for all (zoology).
     position: none | rope, in the last two branches; compressed blocks know the places inside them.
 
-    The bias of the gate W is ours.  `paper` is zoology's count, of what a token reads; kept are the keys and
-    values of all tokens.  Unlike zoology's mixer no branch sees the future and any length will do.
+    The bias of the gate W is ours.  `paper` is zoology's count of what a token reads; the state keeps the
+    keys and values of all tokens.  Unlike zoology's mixer no branch sees the future and any length will do.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class NSA(Mixer[State]):
         return branches if self.separate_kv else branches * 3
 
     def _cached(self, new: list[Pair], state: State | None) -> list[Pair]:
-        """Return the tokens that wait for compression, all, and those in a window, each with the new ones."""
+        """Return the tokens waiting for compression, all tokens, and the window's, each with the new ones."""
         if state is None:
             return new
         if state.to_compress is None or state.window is None:

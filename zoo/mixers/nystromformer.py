@@ -26,12 +26,12 @@ class Nystromformer(Mixer[State]):
     """y = softmax(q K~^T) pinv(softmax(Q~ K~^T)) softmax(Q~ k^T) v, where Q~ and K~ are the means of the
     queries and keys of `num_landmarks` segments; up to num_landmarks tokens, softmax attention itself.
 
-    It reads the whole sequence, what comes later too, and has no recurrent form: `causal` and `exact_decode`
-    are False, pictures draw it apart, and it is no decoder.  Its state is all inputs, and `extend` computes
-    the outputs of the new tokens from all of them, as the whole sequence so far would give them.
+    It reads the whole sequence, later tokens too, and has no recurrent form: `causal` and `exact_decode` are
+    False, pictures draw it apart, and it is no decoder.  Its state is all inputs; `extend` computes the
+    outputs of the new tokens from all inputs so far, as `forward` of that whole sequence would.
 
-    num_iterations: of the iterative pseudo-inverse.  kernel_size: odd taps of a convolution of the values
-    along time, around the token, added to each head (the published encoder has 33); 0: none.
+    num_iterations: of the iterative pseudo-inverse.  kernel_size: taps (odd) of a convolution of the values
+    along time, centred on the token, added to each head (the published encoder has 33); 0: none.
     Where we differ from the published code: segments may differ by a token in length, and the
     pseudo-inverse starts from the matrix's own norm, not the largest in the batch, which would tie the rows
     of a batch together.  (zoology never splits the heads and masks landmarks as if they were tokens.)
@@ -89,7 +89,7 @@ class Nystromformer(Mixer[State]):
         return (q @ k_means.mT * scale).softmax(-1) @ (pseudo_inverse(kernel, self.num_iterations) @ context)
 
     def _around(self, v: Tensor) -> Tensor:
-        """Convolve the values along time, with one filter a head."""
+        """Convolve the values along time, with one filter per head."""
         assert self.taps is not None
         channels = v.permute(0, 3, 1, 2).flatten(0, 1)
         mixed = F.conv1d(channels, self.taps.to(v), padding=self.taps.shape[-1] // 2, groups=v.shape[1])

@@ -1,4 +1,4 @@
-"""PaTH attention: positions are products of Householder-like matrices, one for each token between two.
+"""PaTH attention: positions are products of Householder-like matrices, one per token between key and query.
 
 Yang et al. 2025 (arXiv 2505.16381), Section 3.
 
@@ -21,7 +21,7 @@ from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):
-    k: Float[Tensor, "B G S C"]  # as the tokens so far have changed them
+    k: Float[Tensor, "B G S C"]  # as changed by the tokens so far
     v: Float[Tensor, "B G S C"]
     tail: Float[Tensor, "B K-1 G*C"]
 
@@ -31,7 +31,8 @@ class PathAttention(Mixer[State]):
     / sqrt C.  For each key head w is a projection through a short convolution and SiLU, of unit length, and
     beta = 2 sigmoid(u x + b).
 
-    The published variant with forget gates, PaTH-FoX, is not here.  Computed and kept in float32 at least.
+    The published variant with forget gates, PaTH-FoX, is left out.
+    Everything is computed and kept in float32 at least.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class PathAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Attend with keys that each new token changes; keep them so changed, values and the tail."""
+        """Attend with keys that each new token changes; keep the changed keys, the values and the tail."""
         q, k, v = self.qkv(x)
         w, tail = self.conv(self.w_proj(x), None if state is None else state.tail)
         w = w.unflatten(-1, (self.qkv.num_kv_heads, -1)).transpose(1, 2)

@@ -69,7 +69,7 @@ def _geometric(power_of_two: int) -> list[float]:
 def check_position(
     position: str, head_dim: int, rope_fraction: float, rope_base: float, alibi: bool = False
 ) -> None:
-    """Refuse what `rotate` could not do, when the mixer is built rather than when it first runs."""
+    """Raise ValueError for what `rotate` cannot do, already when the mixer is built."""
     one_of("position", position, ("none", "rope", "alibi") if alibi else ("none", "rope"))
     if position == "rope":
         rotary_channels(head_dim, rope_fraction)

@@ -33,7 +33,7 @@ class State(NamedTuple):
 class Preconditioner(nn.Module):
     """m_t = base^(-s), s = r / (1 + |r|), r = log(A_t + 1e-6) - c,  A_t = a_t A_{t-1} + b_t k_t^2.
 
-    a is a decay (`Forgetting`) and b = sigmoid(x W), of its own and one a head, as the learned c is.
+    a (a decay, `Forgetting`), b = sigmoid(x W) and the learned c are this module's own, one of each per head.
     c and the decay's values carry `no_weight_decay = True`, which training reads.
     """
 
@@ -61,8 +61,8 @@ class Preconditioner(nn.Module):
 class PreconditionedGatedDeltaNet(GatedDeltaNet):
     """S_t = alpha_t S_{t-1} + beta_t (m_t * k_t) (v_t - alpha_t S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C.
 
-    It erases by k and writes by m * k, of which `Preconditioner` tells m; the nearer base is to 1,
-    the nearer the rule is to Gated DeltaNet's.  base: of m, stable up to 2.
+    The memory is read along k and written along m * k, with m from `Preconditioner`.  base: of m, stable up
+    to 2; the nearer it is to 1, the nearer the rule is to Gated DeltaNet's.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, base: float, **rest: Any) -> None:
@@ -82,7 +82,7 @@ class PreconditionedGatedDeltaNet(GatedDeltaNet):
         return self.output(y, x), State(memory, tail, moment)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count Gated DeltaNet's state and a number a key channel."""
+        """Count Gated DeltaNet's state and a number per key channel."""
         return StateSize.read_whole(super().state_size(seq_len).resident + self.num_heads * self.head_dim)
 
 
@@ -107,5 +107,5 @@ class PreconditionedKDA(KimiDeltaAttention):
         return self._output(y, x), State(memory, tail, moment)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count Kimi delta attention's state and a number a key channel."""
+        """Count Kimi delta attention's state and a number per key channel."""
         return StateSize.read_whole(super().state_size(seq_len).resident + self.num_heads * self.head_dim)

@@ -15,10 +15,10 @@ from zoo.mixers.positions import alibi_slopes, check_position, rotate
 
 
 class QueryKeyValue(nn.Module):
-    """num_kv_heads: G; query heads share key/value heads in groups of H / G (None: one each).
+    """Make q, k and v.  num_kv_heads: G; each key/value head serves H / G query heads (None: one).
 
     position: none | rope | alibi.  Keys come out turned to their absolute position, ready to be kept.
-    alibi: the mixer reads `slopes`, so that position may be alibi.
+    alibi: true if the mixer reads `slopes`, so that position may be alibi.
     slopes: [H] with alibi, for `zoo.kernels.attention`, else None.
     """
 
@@ -64,7 +64,7 @@ class QueryKeyValue(nn.Module):
         return q, k, v
 
     def check_same(self, first: Self) -> None:
-        """Raise ValueError where this has other settings than `first`, with which its layer shares."""
+        """Raise ValueError if the settings differ from those of `first`, whose weights the layer shares."""
         names = ("num_heads", "num_kv_heads", "head_dim", "position", "rope_base", "rope_fraction")
         mine, others = (
             {"bias": each.proj.bias is not None} | {name: getattr(each, name) for name in names}
@@ -77,7 +77,7 @@ class QueryKeyValue(nn.Module):
             )
 
     def keep_queries_alone(self) -> None:
-        """Drop the projection of keys and values, so that `queries` is all that it computes."""
+        """Drop the projection of keys and values; after that only `queries` can be computed."""
         rows, proj = self.num_heads * self.head_dim, self.proj
         proj.out_features = rows
         proj.weight = nn.Parameter(proj.weight[:rows].detach().clone())
@@ -110,10 +110,10 @@ class QueryKeyValue(nn.Module):
 class AttentionHeads(Mixer[State]):
     """A mixer that makes queries, keys and values by `qkv`, with the settings of QueryKeyValue.
 
-    It makes its `out_proj` itself, by `last_projection`: weights are drawn in the order of their making.
+    A subclass builds its `out_proj` by `last_projection`, itself, since weights are drawn in building order.
     """
 
-    alibi: bool = False  # true: it reads qkv.slopes
+    alibi: bool = False  # true: the mixer reads qkv.slopes
 
     def __init__(
         self,
@@ -133,13 +133,13 @@ class AttentionHeads(Mixer[State]):
         )
 
     def last_projection(self) -> nn.Linear:
-        """Make the projection of all heads' answers."""
+        """Build the output projection of all heads."""
         return nn.Linear(self.d_model, self.d_model, bias=self.qkv.proj.bias is not None)
 
 
 def stretch(model: nn.Module, scale: float) -> None:
-    """Divide the positions of every rotary attention by `scale`: sequences that much longer turn no further
-    than those trained on (Chen et al. 2023, arXiv 2306.15595).  ValueError: there is none."""
+    """Divide the positions of every rotary attention by `scale`: sequences `scale` times longer turn no
+    further than those trained on (Chen et al. 2023, arXiv 2306.15595).  ValueError: no layer is rotary."""
     rotary = [m for m in model.modules() if isinstance(m, QueryKeyValue) and m.position == "rope"]
     if scale != 1 and not rotary:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Q-Delta: a delta rule that takes away what the memory answers to the key and, in part, to the query.
+"""Q-Delta: a delta rule that erases what the memory returns for the key and, in part, for the query.
 
 Park et al. 2026, "Q-Delta: Beyond Key-Value Associative State Evolution" (arXiv 2606.08804), by its
 equations: the public chunk kernel computes another recurrence, whose result depends on the chunk.
@@ -21,8 +21,9 @@ SHIFT = -0.9  # of the logit of lambda, so that it starts at .29
 class QDelta(GatedDeltaNet):
     """S_t = alpha_t S_{t-1} + beta_t k_t (v_t - alpha_t S_{t-1}^T e_t)^T,  e_t = k_t + lambda_t q_t.
 
-    lambda = sigmoid(x W - 0.9), one a head; q and k of norm 1 in e; all else as in Gated DeltaNet, to which
-    lambda = 0 leads back.  An eigenvalue 1 - beta k e may exceed 1 where k q < 0: nothing here holds it back.
+    lambda = sigmoid(x W - 0.9), one per head; in e, q and k have norm 1.  All else is as in Gated DeltaNet,
+    which is the case lambda = 0.  The eigenvalue 1 - beta k e may exceed 1 where k q < 0; nothing
+    here prevents that.
     allow_neg_eigval: beta and lambda in (0, 2) instead of (0, 1).
     """
 
@@ -31,7 +32,7 @@ class QDelta(GatedDeltaNet):
         self.share = nn.Linear(d_model, num_heads, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Forget, take away what key and query read, and write; keep the matrix and the tail."""
+        """Forget, erase what key and query read, and write; keep the matrix and the tail."""
         memory, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         q, k = unit(q), unit(k)

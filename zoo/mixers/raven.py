@@ -19,16 +19,16 @@ EPS = 1e-9  # of the sum of the chosen scores
 
 
 class Raven(GatedSlotAttention):
-    """A slot keeps exp(a_t r_t) of its key and value and takes the rest of the token's.
+    """A slot keeps a share exp(a_t r_t) of its key and value and takes the rest from the token's.
 
-    a < 0 is a log decay, one a head (`Forgetting`); r is g / (scale sum g), g the sigmoids of x W that are
-    among the num_chosen largest, and zero elsewhere: those slots stay as they are.  Ties go to the lowest
-    slot.  q and k are silu, then an RMSNorm per head.  A slot that was never written is zero and is read like
-    the others.  All else as in gated slot attention.
+    a < 0 is a log decay, one per head (`Forgetting`).  r is g / (scale sum g), where g is sigmoid(x W) in the
+    num_chosen largest and zero elsewhere; slots with g = 0 stay as they are.  Ties go to the lowest slot.
+    q and k pass silu, then an RMSNorm per head.  A slot that was never written is zero and is read like the
+    others.  All else is as in gated slot attention.
 
-    num_slots: M, at least 2; None: C.  num_chosen: None: half of them.  scale: the paper's alpha.
+    num_slots: M, at least 2; None: C.  num_chosen: None: half of the slots.  scale: the paper's alpha.
     Left out: the noise on the router's logits in training, and the output gate, which the paper has and the
-    authors' code has not by default.
+    authors' code by default has not.
     """
 
     def __init__(

@@ -75,6 +75,6 @@ class RetNet(Mixer[State]):
         return torch.log1p(-torch.exp2(-5 - heads))[:, None]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix of key by value channels a head."""
+        """Count a matrix of key by value channels per head."""
         held = self.num_heads * self.feature_dim * self.head_dim
         return StateSize.read_whole(held, paper=held)

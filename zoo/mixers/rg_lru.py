@@ -23,7 +23,7 @@ from zoo.mixers.undecayed import undecayed
 
 SHARPNESS = 8.0  # the paper's c
 SLOWEST, FASTEST = 0.999, 0.9  # what a fresh channel keeps of its state where its gate is open
-LEAST = 1e-10  # of 1 - a^2, whose root has no gradient at 0
+LEAST = 1e-10  # of 1 - a^2, whose root has no finite gradient at 0
 
 
 class State(NamedTuple):
@@ -56,9 +56,7 @@ class RGLRU(Mixer[State]):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw weights by their fan-in, and Lambda so that a channel keeps between FASTEST and SLOWEST a
-        step.
-        """
+        """Draw weights by fan-in, and Lambda so that a channel keeps between FASTEST and SLOWEST per step."""
         for weight, fan_in in (
             (self.in_proj.weight, self.in_proj.in_features),
             (self.out_proj.weight, self.d_inner),
@@ -72,7 +70,7 @@ class RGLRU(Mixer[State]):
         undecayed(self.Lambda)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Scan the gated inputs channel by channel; keep one number a channel and the tail."""
+        """Scan the gated inputs channel by channel; keep one number per channel and the tail."""
         h, tail = (None, None) if state is None else state
         u, gate = self.in_proj(x).chunk(2, dim=-1)
         u, tail = self.conv(u, tail)
@@ -89,5 +87,5 @@ class RGLRU(Mixer[State]):
         return diagonal_scan(log_a.exp(), root * (i * u), h)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count one number a channel, and the tail."""
+        """Count one number per channel, and the tail."""
         return StateSize.read_whole(self.d_inner + self.conv.tail_size())

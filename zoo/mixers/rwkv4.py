@@ -1,4 +1,4 @@
-"""RWKV-4's time mix: an average over the past whose weights decay with age, at a fixed rate a channel.
+"""RWKV-4's time mix: an average over the past whose weights decay with age, at a fixed rate per channel.
 
 Peng et al. 2023, "RWKV: Reinventing RNNs for the Transformer Era" (arXiv 2305.13048), Section 3; initial
 values of github.com/BlinkDL/RWKV-LM, RWKV-v4/src/model.py.
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class RWKV4(Mixer[State]):
-    """layer, n_layers: for the initial values; key, receptance and output start at zero, as published.
+    """layer, n_layers: set the initial values; key, receptance and output start at zero, as published.
 
     The shares of the shift, decay and bonus carry `no_weight_decay = True`, which training reads.
     """
@@ -68,5 +68,5 @@ class RWKV4(Mixer[State]):
         return self.out_proj(y.to(x.dtype)), State(last, averages)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count sum, normaliser and maximum a channel, and the last input; no figure has a count."""
+        """Count sum, normaliser and maximum per channel, and the last input; there is no published count."""
         return StateSize.read_whole(self.d_model + 3 * self.d_inner)

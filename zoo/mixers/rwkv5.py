@@ -1,4 +1,4 @@
-"""RWKV-5's time mix: a matrix a head, each key channel of which decays at a fixed rate.
+"""RWKV-5's time mix: a matrix per head, each key channel of which decays at a fixed rate.
 
 Peng et al. 2024, "Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence" (arXiv 2404.05892),
 Section 4; initial values of github.com/BlinkDL/RWKV-LM, RWKV-v5/src/model.py (x052).
@@ -48,5 +48,5 @@ class RWKV5(Mixer[State]):
         return y, State(S, last)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the last input; no figure has a count."""
+        """Count a matrix per head, and the last input; there is no published count."""
         return StateSize.read_whole(self.d_model * self.head_dim + self.d_model)

@@ -25,7 +25,7 @@ UP = 0.01  # the second matrices of the small networks start in U(-UP, UP)
 class DynamicShift(nn.Module):
     """x_t + (x_{t-1} - x_t) (share_j + (tanh(z_t down) up)_j), where z is x shifted by a share of its own.
 
-    shares: [D] of z, then of each mixture.  All parameters carry `no_weight_decay = True`.
+    shares: z's share [D], then that of each mixture.  All parameters carry `no_weight_decay = True`.
     """
 
     def __init__(self, *shares: Float[Tensor, "D"], rank: int) -> None:
@@ -38,7 +38,7 @@ class DynamicShift(nn.Module):
         undecayed(*self.parameters())
 
     def forward(self, x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[list[Seq], Float[Tensor, "B D"]]:
-        """Return the mixtures, each by shares that the token decides, and the last input."""
+        """Return the mixtures, whose shares depend on the token, and the last input."""
         change, last = with_previous(x, last)
         low = torch.tanh((x + change * self.first_share) @ self.down).chunk(len(self.up), dim=-1)
         parts = zip(self.share, self.up, low, strict=True)
@@ -68,7 +68,7 @@ class RWKV6(Mixer[State]):
         at_least("decay_rank", decay_rank, 1)
         depth, place = Depth.of(layer, n_layers), channels(d_model)
         r, k = 1 - place ** (depth.early / 2), 1 - place**depth.early
-        self.shift = DynamicShift(k, k, r, k, k - 0.3 * depth.late, r, rank=shift_rank)  # all, w, r, k, v, g
+        self.shift = DynamicShift(k, k, r, k, k - 0.3 * depth.late, r, rank=shift_rank)  # z, w, r, k, v, g
         self.decay = LowRank(
             d_model,
             decay_rank,
@@ -80,7 +80,7 @@ class RWKV6(Mixer[State]):
         self.d_model, self.head_dim = d_model, self.heads.head_dim
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Run the heads with decays that the token decides; keep their matrices and the last input."""
+        """Run the heads with decays that depend on the token; keep their matrices and the last input."""
         S, last = (None, None) if state is None else state
         (x_w, *shifted), last = self.shift(x, last)
         w = self.decay(x_w)
@@ -88,5 +88,5 @@ class RWKV6(Mixer[State]):
         return y, State(S, last)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head, and the last input; no figure has a count."""
+        """Count a matrix per head, and the last input; there is no published count."""
         return StateSize.read_whole(self.d_model * self.head_dim + self.d_model)

@@ -1,4 +1,4 @@
-"""RWKV-7's time mix: a matrix a head, with decay by channel and a delta rule whose key and rate are learned.
+"""RWKV-7's time mix: a matrix per head, with decay by channel and a delta rule of learned keys and rates.
 
 Peng et al. 2025, "RWKV-7 'Goose' with Expressive Dynamic State Evolution" (arXiv 2503.14456), Section 4;
 initial values of github.com/BlinkDL/RWKV-LM, RWKV-v7/train_temp/src/model.py.
@@ -26,7 +26,7 @@ from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
 from zoo.mixers.undecayed import undecayed
 
 LOG_LEAST = -math.exp(-0.5)  # no channel keeps less than exp(this) = 0.545 of its past in a step
-VALUE = "rwkv7_value"  # of the lowest layer [B T D]
+VALUE = "rwkv7_value"  # name of the lowest layer's values [B T D]
 POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lowest layer's shares 1 - (i / D)^p for r, w, k, v, a, g
 
 
@@ -102,7 +102,7 @@ class RWKV7(Linked[State]):
         return [s.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2) for s in wide]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count a matrix a head and the last input, which the published count leaves out."""
+        """Count a matrix per head and the last input, which the published count leaves out."""
         paper = self.d_model * self.head_dim
         return StateSize.read_whole(paper + self.d_model, paper=paper)
 

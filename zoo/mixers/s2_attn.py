@@ -1,4 +1,4 @@
-"""Shifted sparse attention (S^2-Attn): inside groups, which half of the heads move by half a group.
+"""Shifted sparse attention (S^2-Attn) inside groups, which half of the heads shift by half a group.
 
 Chen et al. 2023, "LongLoRA" (arXiv 2309.12307), Section 3.2.
 
@@ -29,12 +29,12 @@ class State(NamedTuple):
 
 
 class S2Attn(AttentionHeads[State]):
-    """Causal attention inside groups: [0, g), [g, 2g), ... for the first half of the heads and
+    """Attend causally inside groups: [0, g), [g, 2g), ... for the first half of the heads and
     [0, g/2), [g/2, 3g/2), ... for the second, g = group_size.
 
     Where we differ from the authors' code: the shift does not wrap around (there the first half group attends
-    to the end of the sequence), the group size is fixed instead of a quarter of the training length, and a
-    last group may be short, so that it can decode.
+    to the end of the sequence), the group size is fixed instead of a quarter of the training length, and the
+    last group may be short, so that decoding works.
     num_heads and num_kv_heads are even.  Other settings as in `zoo.mixers.attention`.
     """
 
@@ -53,7 +53,7 @@ class S2Attn(AttentionHeads[State]):
         held = (None, None) if state is None else (state[0:2], state[2:4])
         first = (
             size if offset >= size // 2 else size // 2
-        )  # of the shifted groups, the one the held keys are in
+        )  # the size of the shifted group that the held keys are in
         q, k, v = (part.chunk(2, dim=1) for part in self.qkv(x, offset=offset))
         slopes = (None, None) if self.qkv.slopes is None else self.qkv.slopes.chunk(2)
         y, *open_group = in_groups(q[0], k[0], v[0], held[0], size, size, slopes[0])
@@ -81,9 +81,9 @@ def in_groups(
     size: int,
     slopes: Tensor | None,
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G S C"], Float[Tensor, "B G S C"]]:
-    """Attend causally inside groups of the held and the new keys: `first` of them, then `size` in each.
+    """Attend causally in groups of the held and new keys: a first group of `first`, then groups of `size`.
 
-    Returns the keys and values of the last group too, unless it is full.
+    Also returns the keys and values of the last group, or none if it is full.
     """
     if held is not None:
         k, v = torch.cat([held[0], k], dim=2), torch.cat([held[1], v], dim=2)

@@ -1,4 +1,4 @@
-"""S4D: a diagonal state space a channel, the same at every token, and a gated linear layer over its outputs.
+"""S4D: a diagonal state space per channel, the same at every token, and a gated linear layer on its outputs.
 
 Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893).
 
@@ -40,7 +40,7 @@ class S4D(Mixer[State]):
         return self._output(self.ssm(x[:, :, None]), x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Convolve the new tokens and add what the kept modes put out; keep the advanced modes."""
+        """Convolve the new tokens and add the outputs of the kept modes; keep the next modes."""
         before, x = (None if state is None else state.modes[:, None]), x[:, :, None]
         u = self.ssm(x)
         if before is not None:
@@ -51,6 +51,6 @@ class S4D(Mixer[State]):
         return F.glu(self.out_proj(F.gelu(u[:, :, 0].to(x.dtype))), dim=-1)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count N scalars a channel, for N/2 complex modes."""
+        """Count N scalars per channel, for N/2 complex modes."""
         held = self.d_model * self.d_state
         return StateSize.read_whole(held, paper=held)

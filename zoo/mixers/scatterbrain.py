@@ -26,7 +26,7 @@ CHUNK = 128
 class State(NamedTuple):
     k: Float[Tensor, "B H S C"]  # S = min(offset, window - 1)
     v: Float[Tensor, "B H S C"]
-    older: log_sums.Sums | None  # of what has left the window; None: nothing yet
+    older: log_sums.Sums | None  # of the tokens that left the window; None: no token yet
     offset: int
 
 
@@ -34,8 +34,8 @@ class ScatterBrain(Mixer[State]):
     """y_t = sum over s of w_ts v_s / sum over s of w_ts, w_ts = exp(q_t k_s / sqrt C) for the `window` newest
     tokens (itself included) and its estimate phi(q_t) phi(k_s) (FAVOR+) for all older ones.
 
-    What is older acts as one more token: its value the mean under phi, its logit the log of its weight; so
-    the weights sum to one.  (zoology normalises the two parts by themselves: its rows sum to two.)
+    The older tokens act as one more token: its value is their mean under phi, its logit the log of their
+    weight.  So the weights sum to one.  (zoology normalises the two parts separately: its rows sum to two.)
     num_features: F, drawn from `seed`.  position: none | rope, which turns queries and keys before phi too.
     Logits and sums are kept in float32 at least, the sums as `zoo.mixers.log_sums` has them.
     """
@@ -82,8 +82,8 @@ class ScatterBrain(Mixer[State]):
     ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"], log_sums.Sums | None]:
         """Return for each query the mean of the values before its window and the log of their weight.
 
-        k, v: of the tokens that leave the window, one after each query of the last so many; what they leave
-        behind is the third result.
+        k, v: of the tokens that leave the window, one after each of the last queries.  The third result is
+        the older sums with these tokens added.
         """
         left, after = k.shape[2], before
         means, logs = [torch.zeros_like(q[:, :, left:])], [q.new_full(q[:, :, left:, 0].shape, -torch.inf)]
@@ -94,7 +94,7 @@ class ScatterBrain(Mixer[State]):
             else:
                 share, log = log_sums.shares(a[:, :, :1], before.log_z[:, :, None], 0.0)
                 mean = share @ before.mean
-            readers = torch.cat([a[:, :, 1:], a[:, :, -1:]], dim=2)  # the last: of the next call
+            readers = torch.cat([a[:, :, 1:], a[:, :, -1:]], dim=2)  # the last is of the next call
             later, later_log, after = log_sums.attend(readers, self.map.exponents(k), v, 0.0, before)
             means += [mean, later[:, :, :-1]]
             logs += [log, later_log[:, :, :-1]]
@@ -104,7 +104,7 @@ class ScatterBrain(Mixer[State]):
     def _read(
         self, q: Tensor, k: Tensor, v: Tensor, mean: Tensor, log_weight: Tensor
     ) -> Iterator[Float[Tensor, "B H S C"]]:
-        """Yield the outputs of `CHUNK` queries at a time, the last of which stands at the last key."""
+        """Yield the outputs of `CHUNK` queries at a time; the last query is at the last key."""
         for start in range(0, q.shape[2], CHUNK):
             here = slice(start, start + CHUNK)
             stop = k.shape[2] - q.shape[2] + min(start + CHUNK, q.shape[2])

@@ -10,8 +10,8 @@ join the chunk's own.  Where we differ from the paper on purpose:
 - block_size must divide every chunk size, so that no token falls between chunk and retrievable blocks.
 - Block choice is made in float32 at least, and ties go to the lowest block.
 
-This is no fixed-size memory: any block may be retrieved later, so K and V of all tokens stay.  What it saves
-is `touched`.  `max_blocks` makes it one.
+The memory has no fixed size: any block may be retrieved later, so that K and V of all tokens stay.  Retrieval
+lowers only `touched`.  With `max_blocks` the memory has a fixed size.
 
 Where the chunks are the blocks and each head scores them by their mean key, this is MoBA (arXiv 2502.13189).
 
@@ -44,7 +44,7 @@ class ChunkSizes(nn.Module):
 
     sizes: one, or several to draw from in training, once a forward pass or once a chunk (`sampling`).
 
-    The draws are a function of `seed` and the number of passes that drew before, part of the checkpoint.
+    The draws are a function of `seed` and the number of earlier passes that drew, which the checkpoint keeps.
     evaluation: the one size of evaluation and decoding (None: the only one in `sizes`).
     """
 
@@ -90,7 +90,7 @@ class State(NamedTuple):
     memory: Memory
     offset: int
 
-    selects = ("summaries", "queries", "query_sum")  # act through the choice alone: no gradient passes it
+    selects = ("summaries", "queries", "query_sum")  # they act through the choice alone: no gradient
 
 
 class SEAttn(Mixer[State]):
@@ -173,7 +173,7 @@ class SEAttn(Mixer[State]):
         return min(offset, self.capacity * self.block_size + offset % self.eval_chunk_size)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count what may be retrieved; a step's share of the scoring of a chunk is in `touched`."""
+        """Count what may be retrieved; `touched` includes a step's share of the scoring of a chunk."""
         tokens, open_chunk = self._token_count(seq_len), seq_len % self.eval_chunk_size
         summaries = self.summary_dim * (tokens // self.block_size)
         resident = 2 * self.kv_dim * tokens + summaries

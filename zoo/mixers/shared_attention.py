@@ -50,12 +50,12 @@ class SharedAttention(Shared[State], Linked[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def share(self, first: Self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """ValueError where the two were not given the same settings."""
+        """Use the shared weights of `first`.  ValueError: the two layers have different settings."""
         self.qkv.check_same(first.qkv)
         self.norm, self.qkv, self.attn_proj = first.norm, first.qkv, first.attn_proj
 
     def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
-        """Alone, it has nothing but its input to read as the embedding."""
+        """Attend to all tokens so far; a layer without an embedding to read takes its own input instead."""
         both = torch.cat([x, self.norm(read.get(EMBEDDING, x)).to(x.dtype)], dim=-1)
         q, k, v = self.qkv(both, offset=0 if state is None else state.k.shape[2])
         if state is not None:

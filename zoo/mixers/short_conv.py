@@ -1,4 +1,4 @@
-"""The causal depthwise convolution in front of so many mixers, with its tail kept by the caller.
+"""The causal depthwise convolution in front of many mixers; the caller keeps its tail.
 
 B batch, T time, C channels, K taps.
 """

@@ -4,7 +4,7 @@ It is an expression in `seq_len` and the mixer's attributes, such as
 
     2 * qkv.num_kv_heads * qkv.head_dim * min(seq_len, window - 1)
 
-and a law holds it to what the state really keeps.
+and a law compares it with what the state really keeps.
 """
 
 import ast
@@ -33,7 +33,7 @@ FUNCTIONS = {
 
 
 def evaluate(formula: str, mixer: Mixer, seq_len: int) -> int:
-    """Return the scalars after `seq_len` tokens.  ValueError: it holds other than names and arithmetic."""
+    """Return the scalars after `seq_len` tokens.  ValueError: it has more than names and arithmetic."""
 
     def value(node: ast.AST) -> Any:
         match node:

@@ -30,10 +30,10 @@ class State(NamedTuple):
 class SLSTM(Mixer[State]):
     """c_t = f_t c_{t-1} + i_t tanh z_t, n_t = f_t n_{t-1} + i_t, y_t = sigmoid(o_t) c_t / n_t.
 
-    i = exp, f = sigmoid; i and f see SiLU(conv(x)), z and o the token, and each the last y of its head, by
-    weights that are block-diagonal in the heads.  c and n are kept times exp(-m),
-    m_t = max(log f_t + m_{t-1}, log i_t), without effect on y.  The output is y behind a LayerNorm a head,
-    without a bias.
+    i = exp, f = sigmoid.  i and f see SiLU(conv(x)), z and o the token itself, and all four the last y of
+    their head, by weights that are block-diagonal in the heads.  c and n are kept times exp(-m),
+    m_t = max(log f_t + m_{t-1}, log i_t), which does not change y.  The output is y after a LayerNorm per
+    head without a bias.
 
     layer, n_layers: forget gates start slower in higher layers.  The weights on y start at 0.
     """
@@ -44,7 +44,7 @@ class SLSTM(Mixer[State]):
         at_least("layer", layer, 0)
         at_least("n_layers", n_layers, layer + 1)
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, d_model // num_heads
-        at_least("d_model / num_heads", self.head_dim, 2)  # the norm leaves nothing of one channel
+        at_least("d_model / num_heads", self.head_dim, 2)  # the norm of a single channel is 0
         self.conv = ShortConv(d_model, kernel_size)
         shape = (num_heads, self.head_dim, 4 * self.head_dim)  # of i, f, z and o
         self.weight = nn.Parameter(torch.randn(shape) * (2 / (5 * self.head_dim)) ** 0.5)
@@ -90,5 +90,5 @@ class SLSTM(Mixer[State]):
         return o.sigmoid() * c / n, c, n, m
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count four numbers a channel, and the tail."""
+        """Count four numbers per channel, and the tail."""
         return StateSize.read_whole(4 * self.d_model + self.conv.tail_size())

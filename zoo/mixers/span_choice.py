@@ -1,7 +1,7 @@
-"""The choice of the past blocks that a chunk's tokens retrieve, and what it takes to choose later ones.
+"""Choose the past blocks that a chunk's tokens retrieve, and keep what later choices need.
 
 B batch, T new tokens, S tokens kept, H query heads, G key/value heads, I index sets (1 or G), C channels per
-head, R rows that choose (one a token or one a chunk), U blocks kept, N blocks chosen.
+head, R rows that choose (one per token or one per chunk), U blocks kept, N blocks chosen.
 """
 
 from typing import NamedTuple
@@ -29,9 +29,9 @@ from zoo.mixers.span_rule import SpanRule
 
 
 class Memory(NamedTuple):
-    """None where the selection reads no such thing.
+    """The tensors that later choices need; a field is None where the selection does not read it.
 
-    At the end of a chunk `prefix` keeps a query sum that the next chunk begins anew (the size stays simple).
+    At a chunk's end `prefix` keeps its query sum, though the next chunk begins a new one: a simpler size.
     """
 
     summaries: Float[Tensor, "B H U C"] | None = None  # of the complete blocks; mean_key: "B G U C"
@@ -50,7 +50,7 @@ class Memory(NamedTuple):
 
 class Choice(NamedTuple):
     blocks: Int[Tensor, "B I R N"] | None  # counted from the first one kept, -1 for none; None: no retrieval
-    bias: Float[Tensor, "B I R N"] | None  # of a retrieved block's tokens
+    bias: Float[Tensor, "B I R N"] | None  # on the logits of a retrieved block's tokens
 
 
 class Scoring(NamedTuple):
@@ -62,13 +62,13 @@ class Scoring(NamedTuple):
 
 class View(NamedTuple):
     chunks: Chunks
-    first_block: int  # that is kept
-    num_blocks: int  # kept and complete
+    first_block: int  # number of the first block that is kept
+    num_blocks: int  # blocks that are kept and complete
 
 
 class SpanChoice(nn.Module):
-    """Scores are float32 at least, for a rounded one chooses another block; ties go to the lowest block.
-    Without a gate no gradient passes.
+    """Choose blocks by scores in float32 at least, since rounded scores choose other blocks.  Ties go to the
+    lowest block.  Without a gate no gradient passes.
     """
 
     def __init__(self, qkv: QueryKeyValue, index_sets: int, rule: SpanRule) -> None:
@@ -107,7 +107,7 @@ class SpanChoice(nn.Module):
     def _scoring(
         self, qkv: QueryKeyValue, q: Tensor, k: Tensor, v: Tensor, past: Memory, chunks: Chunks
     ) -> tuple[Scoring, Memory]:
-        """Return what scores the blocks.  k, v: from the first token of the block that was incomplete."""
+        """Return the queries and summaries that score blocks.  k, v: from the incomplete block on."""
         if self.rule.score_rope == "unrotated":
             offsets = [chunks.first + q.shape[2] - part.shape[2] for part in (q, k)]
             q, k = (qkv.turned_back(_precise(part), at) for part, at in zip((q, k), offsets, strict=True))
@@ -149,7 +149,7 @@ class SpanChoice(nn.Module):
     def _gated(
         self, scoring: Scoring, view: View, starts: Int[Tensor, "T"]
     ) -> tuple[Int[Tensor, "B I T N"], Float[Tensor, "B I T N"]]:
-        """Return blocks, and the log of their shares among all admissible ones, which gradients reach."""
+        """Return blocks, and the log of their shares among all admissible blocks, which has a gradient."""
         queries, by_head = _precise(scoring.queries), per_query_head(scoring.summaries, self.num_heads)
         summed = view.chunks.tokens - starts + 1 if self.rule.sums else torch.ones_like(starts)
         ids, biases = [], []

@@ -18,10 +18,10 @@ class SpanRule:
         the same in every sequence and, unless their seeds differ, every layer: it reads no summary or query;
         none: no retrieval (SE-Attn-NoMem), as is top_k=0.
     summary: what a block is scored by, see `zoo.mixers.block_summaries`.
-    max_blocks: only the last so many blocks before the chunk can be retrieved (ours); None: all.  They all
-        stay until the chunk's end, also where its choice is made and no later chunk can reach them.
+    max_blocks: the number of last blocks before the chunk that can be retrieved (ours); None: all.  They all
+        stay until the chunk's end, even after its choice is made and where no later chunk can reach them.
     gate: bias adds log softmax(score / sqrt(width)) over the admissible blocks to the logits of a retrieved
-        block's tokens, and so trains the scores (ours; with selection token or prefix, whose mean it takes).
+        block's tokens, and so trains the scores (ours; for selection token, or prefix with the mean query).
     score_rope: rotated (the paper) or unrotated queries and keys score.
     """
 
@@ -54,7 +54,7 @@ class SpanRule:
 
     @property
     def scores(self) -> bool:
-        """Tell whether blocks have summaries, which queries read."""
+        """Tell whether queries score the blocks by summaries."""
         return self.retrieves and self.selection != "random"
 
     @property
@@ -64,7 +64,7 @@ class SpanRule:
 
     @property
     def freezes(self) -> bool:
-        """Tell whether an open chunk's choice is kept, for it cannot be made again."""
+        """Tell whether an open chunk's choice is kept, because it cannot be made again."""
         return self.retrieves and self.selection in ("first", "prev")
 
     @property

@@ -49,9 +49,9 @@ def total(sizes: Iterable[StateSize]) -> StateSize:
 
 
 def peak(size: Callable[[int], StateSize], seq_len: int) -> StateSize:
-    """Return the most that is kept, and that a step reads, at any point of a sequence of `seq_len` tokens.
+    """Return the largest resident and touched counts at any point of a sequence of `seq_len` tokens.
 
-    A mixer with an open chunk keeps least just where a sequence of a round length ends.  `paper` is that of
+    A mixer with chunks keeps least where a chunk ends, as sequences of a round length do.  `paper` is that of
     the whole sequence.  size: `state_size` of a mixer or a model.
     """
     sizes = [size(tokens) for tokens in range(1, seq_len + 1)]

@@ -16,7 +16,7 @@ from zoo.mixers.cache import State, append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.state import StateSize
 
-CHUNK = 128  # queries whose weights exist at a time
+CHUNK = 128  # queries whose weights are computed at a time
 
 
 class StickbreakingAttention(Mixer[State]):

@@ -22,7 +22,7 @@ from zoo.mixers.delta_heads import HeadsOutput, unit
 from zoo.mixers.inner_model import packed, unpacked
 from zoo.mixers.state import StateSize
 
-REMEMBERING = -4.0  # logit of the first rate of forgetting: a chunk keeps three quarters
+REMEMBERING = -4.0  # logit of the initial rate of forgetting: 16 tokens keep three quarters
 MOST_POWER = 8.0
 Weights = tuple[Tensor, ...]  # a matrix [B H in out] of each inner layer
 
@@ -30,7 +30,7 @@ Weights = tuple[Tensor, ...]  # a matrix [B H in out] of each inner layer
 class State(NamedTuple):
     model: Float[Tensor, "B H P"]  # M
     momentum: Float[Tensor, "B H P"]  # S
-    start: Float[Tensor, "B H P"] | None  # M where the open chunk began; None: at M, or as learned
+    start: Float[Tensor, "B H P"] | None  # M where the open chunk began; None: M itself, or the learned one
     offset: int
 
 
@@ -38,21 +38,21 @@ class Titans(Mixer[State]):
     """M_t = (1 - a_t) M_{t-1} + S_t, S_t = eta_t S_{t-1} - theta_t d|M(k_t) - v_t|^2/dM,  y_t = M_t(q_t).
 
     The gradients of a chunk are all taken at M where it began; two scans then give every S_t and M_t.
-    a, eta and theta are sigmoids of x W + b, one a head; q and k have norm 1; each head's answer passes an
+    a, eta and theta are sigmoids of x W + b, one per head; q and k have norm 1; each head's output passes an
     RMSNorm and a SiLU gate.  M_0 is learned.
 
     expand: M is a matrix for 0, else two layers with `expand` * C units and a SiLU between them.
     chunk_size: tokens of a chunk.
-    delta: of an error e = M(k) - v longer than delta the loss is 2 delta |e| - delta^2, Huber's (Yaad).
+    delta: for an error e = M(k) - v longer than delta the loss is 2 delta |e| - delta^2, Huber's (Yaad).
     power: p, of the loss sum |e_i|^p (Moneta: 3).
-    Ours: theta is divided by chunk_size, so that a chunk of one key does not overshoot; a token's gradient of
-    two layers, or of a power above 2, is at most of length 1, for no step is safe there; a starts at
+    Ours: theta is divided by chunk_size, so that a chunk of one key does not overshoot.  With two layers, or
+    a power above 2, a token's gradient is cut to length 1 at most, since no step is safe there.  a starts at
     sigmoid(-4).
     Left out: window attention beside the memory (MAC, MAG, MAL), and persistent tokens.
-    Yaad and Moneta have momentum here, and rates a head, where they are published without and a channel.
-    Yaad's delta is computed from x there, and beyond it the step is along delta sign(e), which jumps where it
-    begins.  Moneta's L_q retention (M over a power of its norm) is left out, and Memora altogether: a softmax
-    over all weights at every token is no scan.
+    Yaad and Moneta have momentum and one rate per head here; published, no momentum and a rate per channel.
+    Published Yaad computes delta from x, and beyond it steps along delta sign(e), which jumps at delta.
+    Moneta's L_q retention (M over a power of its norm) is left out, and so is all of Memora: a softmax over
+    all weights at every token is no scan.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class Titans(Mixer[State]):
     def _chunk(
         self, tokens: tuple[Tensor, ...], model: Weights, momentum: Weights, start: Weights
     ) -> tuple[Float[Tensor, "B H T C"], Weights, Weights]:
-        """Return answers, model and momentum without a matrix a token: a token's share of each is a number.
+        """Return outputs, model and momentum without a matrix per token: a token's share of each is a number.
 
-        Of the step at j, M_t has the sum over i of (1 - a) over (i, t] times eta over (j, i].
+        M_t has token j's step times the sum over i of the product of (1 - a) over (i, t] and eta over (j, i].
         """
         q, k, v, log_left, log_keep, rate = tokens
         (left, model_left), (kept, momentum_left) = decays(log_left), decays(log_keep)
@@ -167,7 +167,7 @@ class Titans(Mixer[State]):
         return gradients
 
     def _slope(self, error: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
-        """Return the derivative of the loss by the answer."""
+        """Return the derivative of the loss by the memory's output."""
         if self.power > 2:
             return self.power * error.sign() * error.abs() ** (self.power - 1)
         if self.delta is None:
@@ -176,7 +176,7 @@ class Titans(Mixer[State]):
         return 2 * error * (self.delta / length.clamp(min=self.delta))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Count the inner model and its momentum, and inside a chunk after the first where it began."""
+        """Count the inner model, its momentum, and inside a chunk after the first, the model at its start."""
         inside = seq_len > self.chunk_size and seq_len % self.chunk_size > 0
         return StateSize.read_whole(self.num_heads * self.inner_size * (3 if inside else 2))
 

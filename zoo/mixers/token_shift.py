@@ -15,14 +15,14 @@ from zoo.mixers.undecayed import undecayed
 
 
 def with_previous(x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[Seq, Float[Tensor, "B D"]]:
-    """Return x_{t-1} - x_t, and the last token to go on from; what comes before a sequence is zero."""
+    """Return x_{t-1} - x_t, and the last token for the next call; the token before a sequence is zero."""
     if last is None:
         last = torch.zeros_like(x[:, 0])
     return torch.cat([last[:, None], x[:, :-1]], dim=1) - x, x[:, -1]
 
 
 class TokenShift(nn.Module):
-    """x_t + share_j (x_{t-1} - x_t), J mixtures of their own shares [J D].
+    """x_t + share_j (x_{t-1} - x_t): J mixtures, each with its own share [D].
 
     RWKV-4 and 5 call 1 - share their mix.  The shares carry `no_weight_decay = True`, which training reads.
     """
@@ -54,7 +54,7 @@ class Depth(NamedTuple):
 
 
 def channels(d_model: int) -> Float[Tensor, "D"]:
-    """Return i / D, from which initial shares are made: the first channels see one token, the last two."""
+    """Return i / D, from which initial shares are made: channel 0 sees x_{t-1}, the last one mostly x_t."""
     return torch.arange(d_model) / d_model
 
 

@@ -3,10 +3,10 @@
 Sun et al. 2024, "Learning to (Learn at Test Time): RNNs with Expressive Hidden States" (arXiv 2407.04620):
 the layer of the paper's Transformer backbone.
 
-What is kept follows from the mini-batches.  All gradients in one are taken at the weights of its start, so
-inside a mini-batch both those weights and the gradients added up since must stay; where one has just ended
-its sum is spent, and only the new weights stay; and until the first has ended the weights at its start are
-the learned ones, which are parameters and no memory.
+The state depends on the mini-batches.  All gradients of a mini-batch are taken at the weights of its start,
+so that inside it both those weights and the sum of gradients must stay.  At its end the sum is spent, and
+only the new weights stay.  In the first mini-batch the weights of the start are the learned ones, which are
+parameters and no memory.
 
 B batch, T time, D model width, H heads, C channels per head (H * C == D), P scalars of an inner model.
 """
@@ -40,10 +40,10 @@ class TTT(Mixer[State]):
     each s <= t, one LN per head; then a LayerNorm over all heads, and the output projection.
 
     expand: f is linear for 0 (TTT-Linear), else two layers with `expand` * C units (TTT-MLP: 4).
-    mini_batch: tokens whose gradients are taken at the same weights; token i of one scales their sum by
-    max(0, 1/(i+1) + a learned number), and its own rate is base_lr * sigmoid(x w + b) / C.
+    mini_batch: tokens whose gradients are taken at the same weights.  Its token i scales the gradients' sum
+    by max(0, 1/(i+1) + a learned number), and its own rate is base_lr * sigmoid(x w + b) / C.
     q and k are turned (RoPE) by their position in the mini-batch.  The authors pair neighbouring channels and
-    we pair halves, which is another order of the same channels.  base_lr: 1 for linear, 0.1 for MLP there.
+    we pair halves, which is another order of the same channels.  Their base_lr is 1 for linear, 0.1 for MLP.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, mini_batch: int, expand: int, base_lr: float) -> None:

@@ -4,6 +4,6 @@ from torch import nn
 
 
 def undecayed(*parameters: nn.Parameter) -> None:
-    """Flag them for the optimizer: zero is a rate or a share like any other, and no simpler a model."""
+    """Exempt parameters from weight decay: zero is a rate or a share like any other, and no simpler model."""
     for parameter in parameters:
         parameter.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]

@@ -21,7 +21,7 @@ Memory = Float[Tensor, "B H C C"]
 class WkvHeads(nn.Module):
     """y = (GroupNorm(wkv(r, k, v)) * SiLU(g)) W_o.  head_dim: None is 64, or d_model where that is less.
 
-    Keys and gate start small, the output at zero.  Only matrices decay in training.
+    Keys and gate start small, the output at zero.  Weight decay acts on the matrices alone.
     """
 
     def __init__(self, d_model: int, head_dim: int | None, layer: int, n_layers: int) -> None:
@@ -51,5 +51,5 @@ class WkvHeads(nn.Module):
 
 
 def initial_decay(d_model: int, depth: Depth) -> Float[Tensor, "D"]:
-    """Return log(-log decay): memories from exp(6) tokens, the first channel, to e; longer ones above."""
+    """Return log(-log decay): memory of exp(6) tokens (first channel) to e (last), longer in high layers."""
     return -6 + 5 * ramp(d_model) ** (0.7 + 1.3 * depth.late)

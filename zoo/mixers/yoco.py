@@ -26,7 +26,7 @@ class Yoco(AttentionHeads[State | Nothing], Shared[State | Nothing], Linked[Stat
 
     The lowest layer keeps keys and values of all tokens and leaves them to those above, which have a query
     and an output of their own and keep nothing.  The layers below it are the paper's self-decoder.  K and V
-    come from the lowest layer's input after its block's norm, for which the paper has a norm of their own.
+    come from the lowest layer's input after its block's norm; the paper has a separate norm for them.
     Settings as in `zoo.mixers.attention`; all layers of a model must have the same heads and positions.
     """
 
@@ -42,7 +42,7 @@ class Yoco(AttentionHeads[State | Nothing], Shared[State | Nothing], Linked[Stat
     def share(self, first: Self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Read the cache of `first`, and keep no projection of keys and values.
 
-        ValueError where the two were not given the same settings.
+        ValueError: the two layers have different settings.
         """
         self.qkv.check_same(first.qkv)
         self.lowest = False
@@ -51,7 +51,7 @@ class Yoco(AttentionHeads[State | Nothing], Shared[State | Nothing], Linked[Stat
     def extend_linked(
         self, x: Seq, state: State | Nothing | None, read: Links
     ) -> tuple[Seq, State | Nothing, Links]:
-        """Attend from the new tokens to all so far, of which the lowest layer has the keys and values."""
+        """Attend from the new tokens to all so far, with the keys and values of the lowest layer."""
         before = state if isinstance(state, State) else None
         if self.lowest:
             q, k, v = self.qkv(x, offset=0 if before is None else before.k.shape[2])

@@ -45,14 +45,14 @@ def outline(cell: Cell) -> SequenceModel:
 
 
 def fresh_outline(cell: Cell) -> SequenceModel:
-    """Build an outline that the caller may change.  Its task is not on "meta", for it may read its data."""
+    """Build an outline that the caller may change.  The task is built off "meta", since it may read data."""
     task = task_of(cell)
     with torch.device("meta"):
         return model_of(cell, task)
 
 
 def model_for(task: Task, config: Mapping[str, Any]) -> SequenceModel:
-    """Build a model from plain dicts, with the vocabulary of a task and the ends that it needs."""
+    """Build a model from plain dicts, with a task's vocabulary and the input and output ends it needs."""
     return model_from_config(config, task.vocab_size, task.decoder, task.stacked)
 
 
@@ -63,8 +63,8 @@ def model_from_config(
 
     decoder, stacked: as a Task has them.
 
-    Every part draws its initial weights from a generator of its own, seeded by (seed, the part's name), so
-    the embedding and each layer start the same whatever stands beside them.  Nothing but model.redraw
+    Every part draws its initial weights from its own generator, seeded by (seed, the part's name), so that
+    the embedding and each layer start the same whatever the other parts are.  Only model.redraw
     re-initialises a mixer.
     """
     model, block = without_about(config["model"]), without_about(config["block"])
@@ -95,7 +95,7 @@ def model_from_config(
 
 
 def without_about(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a constructor takes: `about` is for people and for other yamls."""
+    """Return the settings that a constructor takes, without `about`, which is for people and other yamls."""
     return {key: value for key, value in settings.items() if key != "about"}
 
 

@@ -1,4 +1,4 @@
-"""Linear layers of a model go by the op `linear`, so that `kernels=` chooses it and a record names it."""
+"""Let a model's linear layers use the op `linear`, so that `kernels=` chooses it and a record names it."""
 
 from torch import Tensor, nn
 
@@ -7,12 +7,12 @@ from zoo.kernels.linear import linear
 
 class _Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
-        """Multiply by the op."""
+        """Multiply through the op."""
         return linear(input, self.weight, self.bias)
 
 
 def by_the_op(model: nn.Module) -> None:
-    """Let every nn.Linear in the model, a mixer's own among them, multiply by the op; no weight changes."""
+    """Let every nn.Linear in the model, a mixer's too, multiply through the op; no weight changes."""
     for module in model.modules():
         if type(module) is nn.Linear:
             module.__class__ = _Linear

@@ -1,8 +1,8 @@
 """LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A, with W frozen.
 
 The sum is a parametrisation of the weight itself (torch.nn.utils.parametrize), not a module around the
-linear layer: mixers read `linear.weight` past its module (a fused kernel, the rows of one head, a landmark),
-and there too they find the sum.  A wrapper, as peft has it, would be skipped in such places.
+linear layer: where mixers read `linear.weight` without calling the layer (a fused kernel, the rows of one
+head, a landmark), they find the sum too.  A wrapper, as peft has it, would be skipped there.
 
 R rows, C columns of W, r rank.
 """
@@ -20,9 +20,9 @@ from zoo.model import seeded
 
 
 class LowRank(nn.Module):
-    """parts: bounds of the rows of W that have an A and a B of their own; the other rows stay as they are.
+    """Add (alpha / r) B A to W.  parts: bounds of rows of W, each with its own A and B; other rows stay.
 
-    A starts as nn.Linear's weights do, B at zero: at first the sum is W.
+    A starts as nn.Linear's weights do and B at zero, so that the sum is W at first.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class LowRank(nn.Module):
 def attach(
     linear: nn.Linear, parts: Sequence[tuple[int, int]], rank: int, alpha: float, seed: int, name: str
 ) -> None:
-    """Give the layer's weight adapters; drawn from (seed, name) as every part's weights are."""
+    """Give the layer's weight adapters, drawn from (seed, name) as every part's weights are."""
     with seeded(seed, f"adapters.{name}"):
         parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, parts, rank, alpha))
 
 
 def merge(model: nn.Module) -> None:
-    """Put the sums in the places of the weights, so that the model is as any other.
+    """Replace each adapted weight by its sum, so that the model has no adapters any more.
 
-    By hand: torch's removal takes the property off a class that a copy of the model shares.
+    This is done by hand: torch's removal takes the property off a class that copies of the model share.
     """
     for module in [*model.modules()]:
         if isinstance(module, nn.Linear) and parametrize.is_parametrized(module, "weight"):
@@ -66,19 +66,19 @@ def merge(model: nn.Module) -> None:
 
 @dataclass(frozen=True)
 class Trainable:
-    """The count of a model's numbers that train, and of all."""
+    """The number of a model's scalars that train, and the number of all."""
 
     trained: int
     total: int
 
     @property
     def share(self) -> float:
-        """The part of all numbers that trains."""
+        """The share of the scalars that trains."""
         return self.trained / self.total
 
 
 def counted(model: nn.Module) -> Trainable:
-    """Count the numbers that train, and all of the model without adapters."""
+    """Count the scalars that train, and all scalars of the model without adapters."""
     parameters = [*model.parameters()]
     adapters = {
         id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()

@@ -1,6 +1,6 @@
-"""conf/adaptation at work: adapters on the projections of attention, and which weights train whole.
+"""Apply conf/adaptation: adapters on the projections of attention, and a choice of weights that train whole.
 
-Parts are found by what they are: queries, keys and values by `QueryKeyValue`, convolutions by `ShortConv`.
+Parts are found by their class: queries, keys and values by `QueryKeyValue`, convolutions by `ShortConv`.
 """
 
 from collections.abc import Collection, Iterator
@@ -28,7 +28,7 @@ Part = tuple[str, nn.Linear, list[tuple[int, int]]]  # name, layer, bounds of ro
 def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collection[str] = ()) -> Trainable:
     """Freeze what the recipe does not train, and attach its adapters.
 
-    fresh: names of tensors that no other cell has trained: they train under every recipe.
+    fresh: names of tensors that no other cell has trained; these train under every recipe.
     ValueError: the recipe finds nothing to train, or its rank is above the width of what it adapts.
     """
     whole = set(_whole(model, recipe)) | set(fresh)
@@ -89,7 +89,7 @@ def _parts(model: nn.Module, targets: Collection[str]) -> Iterator[Part]:
 
 
 def _rows(qkv: QueryKeyValue, targets: Collection[str]) -> list[tuple[int, int]]:
-    """List the rows of queries, keys and values that are adapted, each apart, though one layer makes all."""
+    """List the bounds of the adapted rows, separately for queries, keys and values of the one layer."""
     first = qkv.num_heads * qkv.head_dim
     edges = (0, first, first + qkv.kv_dim, first + 2 * qkv.kv_dim)
     bounds = dict(zip(("query", "key", "value"), pairwise(edges), strict=True))

@@ -1,4 +1,4 @@
-"""A model whose state is rounded as it goes, in training as in use.
+"""A model whose state is rounded while it reads, in training and in use.
 
 B batch, T time, D model width.
 """
@@ -24,9 +24,9 @@ ROUNDINGS = ("nearest", "threshold")
 class RoundedModel(SequenceModel):
     """A SequenceModel whose state is rounded after every `every` tokens, counted from a sequence's start.
 
-    Rounding `nearest`: sums are rounded as a whole,
-    entries of a cache once, when they are new.  `threshold`: nothing is rounded, and an entry of a sum that a
-    token moves by less than half a step stays what it was; caches are left alone.
+    Rounding `nearest`: sums are rounded as a whole, entries of a cache once, when they are new.  `threshold`:
+    nothing is rounded, but an entry of a sum that a token moves by less than half a step stays as it was;
+    caches are left alone.
 
     A sequence is read in parts of `every` tokens, through `extend`.  Gradients pass a rounding as if nothing
     was rounded (the straight-through estimator of arXiv 1308.3432).
@@ -61,7 +61,7 @@ class RoundedModel(SequenceModel):
 
     @cached_property
     def entries(self) -> Mapping[str, int]:
-        """The tensors of the state that are written once, each with the axis of its entries."""
+        """The state's tensors whose entries are written once, by name, each with the axis of its entries."""
         training = self.training
         self.eval()
         entries = written_once(self.extend_unrounded, random_tokens(self).to(self.embedding.device))

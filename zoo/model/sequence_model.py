@@ -1,4 +1,4 @@
-"""Embedding -> blocks -> norm -> head.  Knows no mixer by name: layers come from the config.
+"""The model: embedding -> blocks -> norm -> head.  It names no mixer: layers come from the config.
 
 B batch, T time, D model width, V vocabulary.
 """
@@ -21,7 +21,7 @@ from zoo.model.stacked import StackedEnds, spherical
 
 
 class ModelState(NamedTuple):
-    """The state of decoding: each layer's, and the number of tokens so far (a counter, no memory)."""
+    """The state of decoding: each layer's state, and the number of tokens so far (a counter, no memory)."""
 
     layers: tuple[Any, ...]
     offset: int
@@ -29,14 +29,14 @@ class ModelState(NamedTuple):
 
 @torch.no_grad()
 def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
-    """Draw every linear layer from N(0, std), without a bias; small_out: out_proj by sqrt(2 n_layers) less.
+    """Draw linear weights from N(0, std), biases as 0; with small_out, out_proj by sqrt(2 n_layers) smaller.
 
-    As the reference of the MQAR figures does (Zoology's `_init_weights`) to all that stands in its own block,
-    whatever the mixer's authors drew.  It goes by the name: Based, H3, the delta rules and others call their
-    last projection otherwise there, and have it as large as the rest.
+    The reference of the MQAR figures does so (Zoology's `_init_weights`) to all layers in its block, whatever
+    the mixer's authors drew.  It goes by the name `out_proj`: Based, H3, the delta rules and others have
+    another name for their last projection there, which is then as large as the rest.
 
-    What is no linear layer here stays as its mixer drew it: convolutions, and RWKV-7's low-rank maps, which
-    are linear layers in the reference and redrawn there.
+    Parts that are no linear layer here stay as their mixer drew them: convolutions, and RWKV-7's low-rank
+    maps, which are linear layers in the reference and redrawn there.
     """
     for name, layer in mixer.named_modules():
         if isinstance(layer, nn.Linear):
@@ -48,7 +48,7 @@ def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
 
 @contextmanager
 def seeded(seed: int, part: str):
-    """Let torch draw from (seed, part) on the CPU inside; outside nothing has moved, on a card neither."""
+    """Seed torch's CPU generator by (seed, part) inside; afterwards no generator has moved, nor any GPU's."""
     digest = hashlib.sha256(f"{seed}/{part}".encode()).digest()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
@@ -56,14 +56,14 @@ def seeded(seed: int, part: str):
 
 
 class SequenceModel(nn.Module):
-    """Token ids in, hidden states out; `logits` is the head.
+    """A model from token ids to hidden states; `logits` is the head.
 
     tie_embedding: the head reads out with the embedding's matrix (no bias either way).
     learned_positions: how many absolute positions are learned and added to the embedding; 0: none.
     init_std: standard deviation of the embedding, the positions, an untied head and a decoder's matrices.
     redraw: linear layers of mixers do not keep their own initial weights, see `redrawn`.
     decoder: answers go through a Decoder in front of the final norm.
-    stacked: of a task whose inputs are two tokens each, see zoo.model.stacked: the embedding is not trained.
+    stacked: the task's inputs are two tokens each (see zoo.model.stacked); the embedding is not trained.
     bf16_head: the training loss rounds the products of the head to bfloat16 (trainer.precision=bf16-head).
     """
 
@@ -147,7 +147,7 @@ class SequenceModel(nn.Module):
     ) -> Float[Tensor, "B T D"] | Float[Tensor, "B A D"]:
         """Return hidden states after the final norm; logits are left to the caller, who needs few of them.
 
-        positions: where states are wanted, as many in every row; None: everywhere.
+        positions: the places whose states are wanted, equally many in every row; None: all places.
         """
         stream = self.start(inputs)
         for block in self.blocks:
@@ -167,7 +167,7 @@ class SequenceModel(nn.Module):
     def extend_unrounded(
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
-        """Return what `extend` does, the state kept exactly, whatever `model.state_codec` says."""
+        """Return what `extend` does, with an exact state whatever `model.state_codec` says."""
         before = state or ModelState((None,) * len(self.blocks), 0)
         stream, after = self.start(inputs, before.offset), []
         for block, layer in zip(self.layers, before.layers, strict=True):
@@ -176,7 +176,7 @@ class SequenceModel(nn.Module):
         return self._read(stream.sum()), ModelState(tuple(after), before.offset + inputs.shape[1])
 
     def _read(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
-        """Return what the head sees of the last block's stream."""
+        """Return what the head reads, from the last block's stream."""
         hidden = self.final_norm(hidden)
         return hidden if self.stacked is None else self.stacked.out(hidden)
 
@@ -200,7 +200,7 @@ class SequenceModel(nn.Module):
         return any(bool(mixer.visible(last).all()) for mixer in self.mixers)
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse sequences that the learned positions do not reach, or that a mixer cannot take."""
+        """Raise ValueError for a length that the learned positions do not reach or a mixer cannot take."""
         if self.positions is not None:
             covers("model.learned_positions", len(self.positions), seq_len)
         for mixer in self.mixers:
@@ -210,7 +210,7 @@ class SequenceModel(nn.Module):
                 raise ValueError(f"{type(mixer).__name__}: {error}") from None
 
     def start(self, inputs: Int[Tensor, "B T"], offset: int = 0) -> Stream:
-        """Return what goes into the first block, after `offset` tokens."""
+        """Return the input of the first block, for tokens that follow `offset` others."""
         embedding = self._embed(inputs, offset)
         return Stream(embedding, None, {EMBEDDING: embedding})
 
@@ -228,7 +228,7 @@ class SequenceModel(nn.Module):
 
 
 def picked(hidden: Float[Tensor, "B T D"], positions: Int[Tensor, "B A"]) -> Float[Tensor, "B A D"]:
-    """Return the states at these positions.  Shapes are fixed: no boolean mask."""
+    """Return the states at these positions.  Shapes are fixed, unlike with a boolean mask."""
     start = torch.arange(hidden.shape[0], device=hidden.device)[:, None] * hidden.shape[1]
     rows = hidden.flatten(0, 1).index_select(0, (start + positions).flatten())
     return rows.unflatten(0, positions.shape)

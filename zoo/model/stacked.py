@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 
 class StackedEnds(nn.Module):
-    """An input is left + M * right with M = V/2; right 0 is nothing, right r stands for the value r - 1.
+    """The ends for inputs left + M * right with M = V/2: right 0 is nothing, right r is the value r - 1.
 
-    embedding: of the M keys, then of the M values; belongs to the model.
+    embedding: rows of the M keys, then of the M values; the model owns it.
     """
 
     def __init__(self, d_model: int) -> None:

@@ -26,9 +26,10 @@ def tensors(state: ModelState) -> Iterator[tuple[str, Tensor]]:
 def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, int]:
     """Return the tensors of the state whose entries are written once, each with the axis of its entries.
 
-    Found by decoding `inputs` and looking at what a token changes: nothing but that the oldest entries leave
-    and one is added at the end; or all, without regard to what stood there, so that the tensor is one entry
-    (at each of the last two tokens: what begins anew with each block of several does so at one of them).
+    They are found by decoding `inputs` and looking at what a token changes: only the oldest entries leave and
+    one is added at the end; or everything is replaced, whatever was there, and the tensor is one entry
+    (tested at each of the last two tokens, since a tensor that restarts with each block does so at one of
+    them).
     """
     axes: dict[str, set[int]] = {}
     grown: set[tuple[str, int]] = set()
@@ -56,7 +57,7 @@ def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, i
 
 
 def added(before: Tensor, now: Tensor, axis: int) -> int | None:
-    """Return how many entries the axis has more at its end, 0 if none or unclear; None: more changed."""
+    """Return how many entries were added at the axis's end, 0 if none or unclear; None: more has changed."""
     if before.ndim != now.ndim:
         return None
     for new in (0, 1):
@@ -70,7 +71,7 @@ def added(before: Tensor, now: Tensor, axis: int) -> int | None:
 
 
 def _replaced(extend: Extend, token: Tensor, state: ModelState, entries: Mapping[str, int]) -> set[str]:
-    """Return the other tensors whose next value is the same whatever they hold now."""
+    """Return the tensors beside `entries` whose next value is the same whatever they hold now."""
     expected = dict(tensors(extend(token, state)[1]))
     replaced = set()
     for name, leaf in tensors(state):
@@ -88,7 +89,7 @@ def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:
 
 
 def random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
-    """Return a row of PROBED tokens of the model's vocabulary, or of as many as it takes."""
+    """Return a row of PROBED tokens of the model's vocabulary, or of as many as the model takes."""
     length = PROBED
     while length > 2:
         try:

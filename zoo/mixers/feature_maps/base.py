@@ -17,13 +17,13 @@ from zoo.kernels.linear_attention import linear_attention
 
 
 class FeatureMap(nn.Module, Part, ABC):
-    """phi(x) = map(map.learned(x)): first what is learned, channel by channel at each token, if anything is,
-    then a fixed function.  Queries and keys may have different learned parts, never different functions.
+    """phi(x) = map(map.learned(x)): first the learned part, a function of each token's channels, if there is
+    one, then a fixed function.  Queries and keys may have different learned parts, never different functions.
 
     One map serves all heads, as in zoology and fla.  `offset` is the position of the first token, for maps
     that use it.
-    halves: `attend` and `scan` take half precision as it comes; else queries, keys and values are float32 at
-    least.
+    halves: `attend` and `scan` accept half precision; otherwise queries, keys and values are converted to
+    float32 at least.
     """
 
     halves: bool = False
@@ -35,11 +35,11 @@ class FeatureMap(nn.Module, Part, ABC):
 
     @property
     def expanded_dim(self) -> int:
-        """F."""
+        """Return F, the number of features."""
         return self.feature_dim
 
     def check_length(self, seq_len: int) -> None:
-        """Raise ValueError where positions up to `seq_len` are too many.  The default takes any number."""
+        """Raise ValueError if the map has too few positions for `seq_len`.  The default takes any number."""
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T E"]:
         """Return what `forward`, `weights` and `attend` take as queries and keys; E is C for most."""
@@ -65,7 +65,7 @@ class FeatureMap(nn.Module, Part, ABC):
     ) -> Float[Tensor, "... T V"]:
         """Return the outputs of a short sequence from its start, through the matrix of weights.
 
-        eps None: no denominator.  fade: what the weights are multiplied by, in the numerator alone.
+        eps None: no denominator.  fade: factors on the weights, in the numerator alone.
         """
         weights = self.weights(q, k)
         y = (weights if fade is None else weights * fade) @ v
@@ -81,7 +81,7 @@ class FeatureMap(nn.Module, Part, ABC):
         z: Float[Tensor, "B H F"] | None = None,
         offset: int = 0,
     ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-        """Return the outputs after the sums kv of phi(k) v^T and z of phi(k), and the sums after them.
+        """Return the outputs after the sums kv of phi(k) v^T and z of phi(k), and the updated sums.
 
         kv, z None: the start.  eps None: no denominator, and no z.
         """

@@ -13,7 +13,7 @@ from torch import Tensor
 from zoo.common.checks import at_least, covers
 from zoo.mixers.feature_maps.base import FeatureMap
 
-FLOOR = 1e-6  # of what relu passes: where all channels are negative the weights are small, not zero
+FLOOR = 1e-6  # least output of relu: where all channels are negative, the weights are small, not zero
 
 
 class Identity(FeatureMap):
@@ -51,10 +51,10 @@ class Square(FeatureMap):
 class CosFormer(FeatureMap):
     """Weights relu(q_i) . relu(k_j) cos(pi (i - j) / (2 max_len))  (Qin et al. 2022, arXiv 2202.08791).
 
-    phi(x_t) = relu(x_t) * [sin, cos](pi t / (2 max_len)), t = 1, 2, ...: F = 2 C.  max_len is fixed, where
-    the authors' code takes the length at hand: a prefix would then have other weights than the whole.
-    relu is max(x, 1e-6): with 0, a query of negative channels reads nothing and learns nothing more, and
-    training at lr 0.01 breaks down within 200 steps (2 % recall of 8 pairs on the demo's task; so 94 %).
+    phi(x_t) = relu(x_t) * [sin, cos](pi t / (2 max_len)), t = 1, 2, ...: F = 2 C.  max_len is fixed.  The
+    authors' code takes the input's length instead, which gives a prefix other weights than the whole.
+    relu is max(x, 1e-6): with 0, a query of negative channels reads nothing and has no gradient, and training
+    at learning rate 0.01 breaks down within 200 steps (2 % recall of 8 pairs on the demo's task, not 94 %).
     """
 
     def __init__(self, feature_dim: int, max_len: int) -> None:
@@ -63,12 +63,12 @@ class CosFormer(FeatureMap):
         self.max_len = max_len
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse a sequence beyond max_len, where the cosine would turn negative."""
+        """Raise ValueError for a sequence beyond max_len, where the cosine would turn negative."""
         covers("max_len", self.max_len, seq_len)
 
     @property
     def expanded_dim(self) -> int:
-        """F: a sine and a cosine for each channel."""
+        """Return F: a sine and a cosine for each channel."""
         return 2 * self.feature_dim
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
@@ -98,7 +98,7 @@ class DPFP(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
-        """F: nu products for each of the 2 C channels of both halves."""
+        """Return F: nu products for each of the 2 C channels of both halves."""
         return 2 * self.feature_dim * self.nu
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:

@@ -16,8 +16,8 @@ class Hedgehog(FeatureMap):
     """phi(x) = [softmax(W x + b), softmax(-W x - b)], F = 2 C, with W = 1 and b = 0 at first.
 
     Zhang et al. 2024 (arXiv 2402.04347): exponentials of both signs, each half divided by its sum so
-    that it cannot overflow.  (fla takes one softmax over both halves, of twice the values.)  One channel
-    alone would have no feature: its softmax is one.
+    that it cannot overflow.  (fla takes one softmax over both halves, of twice the values.)  A single channel
+    would give no feature, since its softmax is always one.
     """
 
     def __init__(self, feature_dim: int) -> None:
@@ -29,7 +29,7 @@ class Hedgehog(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
-        """F: a softmax of either sign."""
+        """Return F: a softmax of either sign."""
         return 2 * self.feature_dim
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T C"]:
@@ -42,7 +42,7 @@ class Hedgehog(FeatureMap):
 
 
 class AllPoly(FeatureMap):
-    """phi(x) = ((W1 x)^2 + W2 x^2) / sqrt 2, a quadratic form a feature (zoology; Based, arXiv 2402.18668).
+    """phi(x) = ((W1 x)^2 + W2 x^2) / sqrt 2, a quadratic form per feature (zoology; Based, arXiv 2402.18668).
 
     F = num_features.  Rows start from N(0, 1 / C); in the reference the model's own initialisation then
     writes N(0, 0.02^2) over them.  Weights have both signs: a denominator can vanish, so leave it out.
@@ -57,7 +57,7 @@ class AllPoly(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
-        """F, as set."""
+        """Return F, which is num_features."""
         return self.num_features
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:
@@ -88,7 +88,7 @@ class ReBased(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
-        """F: each product of two channels once."""
+        """Return F: each product of two channels once."""
         return self.feature_dim * (self.feature_dim + 1) // 2
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T C"]:

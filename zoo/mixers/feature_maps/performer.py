@@ -11,7 +11,7 @@ from zoo.common.checks import at_least
 from zoo.mixers import log_sums
 from zoo.mixers.feature_maps.base import FeatureMap
 
-HIGHEST = 30.0  # exponent of a feature
+HIGHEST = 30.0  # largest exponent of a feature
 
 
 class Performer(FeatureMap):
@@ -19,16 +19,16 @@ class Performer(FeatureMap):
 
     phi(x) = exp(w_r . x' - |x'|^2 / 2) / sqrt(num_features), x' = x / C^(1/4).  The rows w_r are orthogonal
     in blocks of C and as long as Gaussian vectors are; they are drawn once, from `seed`, and never learned.
-    No maximum over the sequence is subtracted, as the authors do: it would look ahead.  With a denominator
-    what is kept are means and logarithms (`zoo.mixers.log_sums`), which no exponent drives out of range: z is
-    the log of the sum of phi(k), kv the mean of the values under each feature, and eps is a share of the
-    largest feature's part in a query's weights.  Without one, or where heads decay, exponents are cut off at
-    30 (they are at most |w_r|^2 / 2, which only channels beyond 50 or so bring there).
+    The maximum over the sequence, which the authors subtract, is left out: it would look ahead.  With a
+    denominator the sums are kept as means and logarithms (`zoo.mixers.log_sums`), which no exponent drives
+    out of range: z is the log of the sum of phi(k), kv the mean of the values under each feature, and eps a
+    share of the largest feature's part in a query's weights.  Without a denominator, or where heads decay,
+    exponents are cut off at 30 (they are at most |w_r|^2 / 2, which only 50 channels or more bring there).
 
-    The estimate's relative variance is exp(|q' + k'|^2) / num_features (their Lemma 2): weights as sharp as
-    recall needs come out only where the rows cover all directions of C channels.  On the demo's task (4, 8,
-    16 pairs) 64 features recall 92, 84, 74 % with C = 4, 47, 33, 20 % with 8, and nothing with 16, at any
-    learning rate from 0.001 to 0.03.
+    The estimate's relative variance is exp(|q' + k'|^2) / num_features (their Lemma 2).  Weights as sharp as
+    recall needs are possible only where the rows cover all directions of C channels.  On the demo's task with
+    4, 8 and 16 pairs, 64 features recall 92, 84, 74 % with C = 4; 47, 33, 20 % with C = 8; and nothing with
+    C = 16, at any learning rate from 0.001 to 0.03.
     """
 
     projection: Float[Tensor, "C F"]
@@ -43,7 +43,7 @@ class Performer(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
-        """F, as set."""
+        """Return F, which is num_features."""
         return self.num_features
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
@@ -51,7 +51,7 @@ class Performer(FeatureMap):
         return self.exponents(x).clamp(max=HIGHEST).exp() / self.num_features**0.5
 
     def exponents(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:
-        """Return the logarithms of the features, but for the factor that they share."""
+        """Return the logarithms of the features, without their common factor."""
         x = x / self.feature_dim**0.25
         return x @ self.projection - x.square().sum(-1, keepdim=True) / 2
 
@@ -79,7 +79,7 @@ def _orthogonal_gaussian(rows: int, dim: int, seed: int) -> Float[Tensor, "rows 
     rng = torch.Generator().manual_seed(seed)
     blocks = torch.randn(-(-rows // dim), dim, dim, dtype=torch.float64, generator=rng)
     q, r = torch.linalg.qr(blocks)
-    q = q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None]  # without it Q is not uniform, and FAVOR+ is biased
+    q = q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None]  # otherwise Q is not uniform, and FAVOR+ is biased
     directions = q.flatten(0, 1)[:rows]
     lengths = torch.randn(rows, dim, dtype=torch.float64, generator=rng).norm(dim=-1, keepdim=True)
     return (directions * lengths).to(torch.get_default_dtype())

@@ -29,7 +29,7 @@ class Taylor2(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
-        """F: the constant, the channels and each product of two once."""
+        """Return F: the constant, the channels and each product of two once."""
         return num_features(self.feature_dim)
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:

@@ -1,6 +1,6 @@
 """Round a tensor of a state to a number format, and count the bits that this takes.
 
-R rows; a row is all that one sequence keeps of a sum, or one token's entry of a cache.
+R rows; a row is all that one sequence keeps of a sum, or one entry (token) of a cache.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,19 @@ Rows = Float[Tensor, "R *dims"]
 
 @dataclass(frozen=True)
 class Form:
-    """A state is kept as this says.
+    """Settings by which a state is rounded and kept.
 
     format: a name of FORMATS.
-    scale: what shares one scale.  tensor: all of a row; head: its first axis apart; key, value: a scale for
-    each key channel or each value channel of a matrix, elsewhere for the last axis; block: `block` scalars of
-    the last axis, which is one block where it is shorter.  Plain formats have none; the microscaling ones
-    have blocks of their own, whatever is given.
-    zero_point: codes of whole numbers are put where the numbers are, instead of symmetrically around zero.
-    rounding: nearest, ties to even; stochastic; feedback: nearest, of the number and of what rounding took
-    from it the last time, which is kept in the format `residual`.  Two more round nothing and are no way to
-    keep a state: they predict what rounding does from the exact state and its steps D.  noise: of stochastic
-    rounding, f (1 - f) D^2 of variance, f the part behind the point of what a token changes, in steps;
-    threshold: of nearest, that an entry which moves by less than D / 2 stays what it was.
+    scale: which scalars share one scale.  tensor: all of a row; head: each index of a row's first axis; key,
+    value: each key channel or each value channel of a matrix, in other tensors the last axis; block: `block`
+    scalars of the last axis, which is one block if it is shorter.  Plain formats have no scale; microscaling
+    formats have blocks of their own, whatever is given.
+    zero_point: whole-number codes cover the range of the numbers and zero, not one symmetric around zero.
+    rounding: nearest (ties to even); stochastic; feedback: nearest, of the number plus its last rounding
+    error, which is kept in the format `residual`.  Two more round nothing and are no way to keep a state:
+    from the exact state and its steps D they predict the effect of rounding.  noise predicts stochastic
+    rounding, by variance f (1 - f) D^2, with f the fractional part of a token's change in steps; threshold
+    predicts nearest: an entry that moves by less than D / 2 stays what it was.
     rotate: turn the key axis by a Hadamard matrix before rounding, and back after it.
     every: tokens from one rounding of the state to the next.
     """
@@ -68,12 +68,12 @@ class Form:
 
     @property
     def predicts(self) -> bool:
-        """Return whether nothing is rounded, and what rounding does is predicted."""
+        """Return whether the effect of rounding is predicted, and nothing is rounded."""
         return self.rounding in PREDICTIONS
 
     @property
     def simplest(self) -> "Form":
-        """Return the form without what its format has no use for: forms that do the same are then equal."""
+        """Return the form without settings that its format ignores, so that equivalent forms are equal."""
         known = FORMATS[self.format]
         if self.format == "fp32":
             return Form(self.format, NO_SCALE)
@@ -85,7 +85,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Codec:
-    """Rounds tensors to a form.  What it returns it returns again when it is given that."""
+    """Round tensors to a form.  A tensor that it has rounded stays the same when it is rounded again."""
 
     form: Form
 
@@ -116,8 +116,8 @@ class Codec:
     def predicted(
         self, x: Rows, before: Rows, exact: Rows, exact_before: Rows, generator: torch.Generator | None
     ) -> Rows:
-        """Return what a form that predicts makes of rows that were `before`; exact: the same rows of a state
-        that nothing was done to."""
+        """Return the predicted rows from x, which were `before`; exact: the same rows in a state that was
+        never rounded.  The form must be one that predicts."""
         groups, whole = self._grouped(exact.float())
         step = whole(self._scale(groups, groups.abs().amax(-1, keepdim=True)).expand_as(groups))
         if self.form.rounding == "threshold":
@@ -222,9 +222,9 @@ def coded_part(
     draw: torch.Generator | None,
     history: tuple[Tensor | None, Tensor | None, Tensor | None],
 ) -> Tensor:
-    """Return the part as it is read back, its entries behind the batch.
+    """Return the part as it is read back, with the axis of its entries right after the batch.
 
-    history: what it was before, what the exact state is and was; None: nothing.
+    history: the part before, and the part in the exact state now and before; None counts as zeros.
     """
     rows = as_rows(part, axis)
     if codec.form.predicts:
@@ -239,7 +239,7 @@ def coded_part(
 
 
 def as_rows(part: Tensor, axis: int) -> Tensor:
-    """Return rows to round one by one: a sequence's, or each of its entries."""
+    """Return rows that are rounded one by one: one per sequence, or one per entry of each sequence."""
     rows = part if axis == BATCH else part.movedim(axis, 1).flatten(0, 1)
     return rows if rows.ndim > 1 else rows[:, None]
 

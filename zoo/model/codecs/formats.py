@@ -17,7 +17,7 @@ PLAIN, BY_MOST, BY_MEAN, POWER_OF_TWO, TWO_LEVELS = (
 
 @dataclass(frozen=True)
 class Format:
-    """bits: of one code.
+    """A number format.  bits: of one code.
 
     scaling: PLAIN has no scale; BY_MOST puts the largest of a group on the grid's largest value, BY_MEAN the
     mean of the absolute values on one, both with a scale in bfloat16; POWER_OF_TWO has the e8m0 scale of the

@@ -1,7 +1,7 @@
 """The values that a number format can hold, and how numbers are rounded to them.
 
-`noise` is uniform in [0, 1), one number for each of `x`: with it rounding is stochastic, up with the
-probability with which the mean stays what it was; without it, to the nearest, ties to even.
+`noise` is uniform in [0, 1), one number for each of `x`.  With noise, rounding is stochastic: up with the
+probability that preserves the mean.  Without noise, it is to the nearest value, ties to even.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ class Grid(ABC):
 
     @abstractmethod
     def round(self, x: Values, noise: Values | None) -> Values:
-        """Return the value of the grid that each number is rounded to; beyond the ends, the end."""
+        """Return the grid's value to which each number is rounded: the nearer end for numbers beyond it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Floating(Grid):
 
 @dataclass(frozen=True)
 class Signs(Grid):
-    """Minus one and one; nearest to zero is one."""
+    """The values minus one and one; without noise zero is rounded to one."""
 
     most: float = 1.0
 
@@ -70,6 +70,6 @@ class Signs(Grid):
 
 
 def _up_or_down(x: Values, noise: Values) -> Values:
-    """Round to a whole number, up with a probability of the part behind the point."""
+    """Round to a whole number, up with the fractional part as probability."""
     low = x.floor()
     return low + (noise < x - low)
