@@ -88,3 +88,11 @@ def _step(x: Tensor) -> Tensor:
 def test_a_wrong_codec_is_refused_by_its_place_in_the_config() -> None:
     with pytest.raises(ValueError, match=r"^model.state_codec: format \(='int5'\) must be one of"):
         model_of("based", {"format": "int5"})
+
+
+def test_a_model_of_stacked_inputs_tells_its_caches_from_its_sums() -> None:
+    settings = config(layers_of("based"), state_codec=INT3, tie_embedding=True)
+    rounded = model_from_config(settings, VOCAB, stacked=True).eval()
+    plain = model_from_config(config(layers_of("based"), tie_embedding=True), VOCAB, stacked=True).eval()
+    plain.load_state_dict(rounded.state_dict())
+    assert not torch.equal(rounded(ids(LENGTH)), plain(ids(LENGTH)))

@@ -61,7 +61,7 @@ class StateCoder:
 
     @torch.no_grad()
     def extend(
-        self, model: SequenceModel, inputs: Int[Tensor, "B T *two"], before: CodedState | None
+        self, model: SequenceModel, inputs: Int[Tensor, "B T"], before: CodedState | None
     ) -> tuple[Float[Tensor, "B T D"], CodedState]:
         """Return what `model.extend` does, read token by token, the state rounded as the forms say.
 
@@ -171,7 +171,7 @@ class StateCoder:
 
 
 def coder_for(
-    model: SequenceModel, forms: Sequence[Form], seed: int, inputs: Int[Tensor, "B T *two"] | None = None
+    model: SequenceModel, forms: Sequence[Form], seed: int, inputs: Int[Tensor, "B T"] | None = None
 ) -> StateCoder:
     """Return what decodes with these forms side by side.
 

@@ -63,7 +63,7 @@ class SequenceModel(nn.Module):
     init_std: standard deviation of the embedding, the positions, an untied head and a decoder's matrices.
     redraw: linear layers of mixers do not keep their own initial weights, see `redrawn`.
     decoder: answers go through a Decoder in front of the final norm.
-    stacked: the task's inputs are two tokens each (see zoo.model.stacked); the embedding is not trained.
+    stacked: an input stands for two tokens (see zoo.model.stacked); the embedding is not trained.
     bf16_head: the training loss rounds the products of the head to bfloat16 (trainer.precision=bf16-head).
     """
 

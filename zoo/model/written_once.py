@@ -23,7 +23,7 @@ def tensors(state: ModelState) -> Iterator[tuple[str, Tensor]]:
 
 
 @torch.no_grad()
-def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, int]:
+def written_once(extend: Extend, inputs: Int[Tensor, "B T"]) -> dict[str, int]:
     """Return the tensors of the state whose entries are written once, each with the axis of its entries.
 
     They are found by decoding `inputs` and looking at what a token changes: only the oldest entries leave and
@@ -88,7 +88,7 @@ def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:
     return tree_map_only(Tensor, lambda each: other if each is leaf else each, layers)
 
 
-def random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
+def random_tokens(model: SequenceModel) -> Int[Tensor, "B T"]:
     """Return a row of PROBED tokens of the model's vocabulary, or of as many as the model takes."""
     length = PROBED
     while length > 2:
@@ -98,5 +98,4 @@ def random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
             length //= 2
         else:
             break
-    shape = (1, length) + ((2,) if model.stacked is not None else ())
-    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))
+    return torch.randint(len(model.head_weight), (1, length), generator=torch.Generator().manual_seed(0))
