@@ -37,7 +37,7 @@ class Noisy(Load):
 
 
 class FlipFlop(OwnVocabulary):
-    """seq_len of a segment: two tokens an instruction."""
+    """The flip-flop task; an instruction and its bit are two tokens of a segment's seq_len."""
 
     load_kind: ClassVar[type[Load]] = Noisy
     groups = MappingProxyType({"distance": Distance()})
@@ -99,7 +99,7 @@ class Remembering(Noisy):
 
 
 class Undo(FlipFlop):
-    """seq_len of a segment: two tokens an instruction."""
+    """The flip-flop task with undo; an instruction and its bit are two tokens of a segment's seq_len."""
 
     load_kind, load = Remembering, "depth"
     acts, tokens = (WRITE, READ, UNDO), 6
@@ -114,7 +114,7 @@ class Undo(FlipFlop):
         at_least(f"{where}.depth", load.depth, 1)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The bit and its history, as far as a row has turns to write it, undo it and read."""
+        """A state must hold the bit and its history, as far as a row has turns to write, undo and read it."""
         return 1.0 + min(segment.count("depth"), segment.seq_len // 4 - 1)
 
     def _next(self, past: list[int]) -> int:
