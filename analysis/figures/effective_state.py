@@ -1,4 +1,4 @@
-"""What a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence's state."""
+"""How much state a model keeps, reads, uses and would need: four bars a mixer, in scalars of a sequence."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from .gallery import Picture, Study
 
 ABOVE = "above_0.01"  # of the largest singular value
 BARS = {"kept": PALE, "touched": GREY, "used": "#0072B2", "needed": INK}
-LINE = 0.42  # inches of four bars
+LINE = 0.42  # inches for the four bars of a mixer
 ABOUT = (
     "State scalars of all layers after a part of a row was read, mean over seeds. Kept: what decoding holds. "
     "Touched: what the next step reads of it. Used: singular values of d(outputs after)/d(inputs before) "

@@ -18,8 +18,8 @@ SCALE = 2**18  # weight of the most frequent word; the sum of all must stay belo
 class Essay:
     """A text of WORDS: a Markov chain of order 1 whose words are Zipf-distributed.
 
-    The word of rank r has the weight 1 / r.  Each word has a topic.  The next word comes from the present topic
-    or, once in STAY, from all words; both draws keep the Zipf law, which is thus exactly the marginal.
+    The word of rank r has the weight 1 / r.  Each word has a topic.  The next word comes from the present
+    topic or, once in STAY, from all words; both draws keep the Zipf law, which thus is the exact marginal.
     seed: determines which words are frequent, and which of them share a topic.
     """
 
