@@ -51,7 +51,7 @@ Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run
 record is damaged, and all others were asked; 130."""
 HF = "hf="
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
-MOST_ROWS = 60  # of the answers that are printed
+MOST_ROWS = 60  # most rows of answers printed on a terminal
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:
-    from zoo.evaluation.trained import cell_of  # torch: seconds
+    from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
 
     cell = cell_of(folder, record, trusted)
     task = asking.task_of(cell)

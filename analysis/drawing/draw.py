@@ -44,7 +44,7 @@ BOUND_LINES: tuple[dict[str, Any], ...] = (  # the nominal count of bits, then o
     {"color": GREY, "linewidth": 0.7, "linestyle": "--"},
     {"color": GREY, "linewidth": 0.7, "linestyle": ":"},
 )
-LINE: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55}  # from one size of a series to the next
+LINE: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55}  # joins the sizes of a series
 CAPPED: dict[str, Any] = {"linewidth": 1.0, "marker": "_", "markersize": 3.6}  # an interval
 CHANCE: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 1.2}
 HEURISTIC_LINE: dict[str, Any] = {"color": "#B5B5B5", "linewidth": 1.0, "linestyle": "-."}

@@ -18,7 +18,7 @@ def write(ax: Axes, names: list[str], heights: list[float], colours: list[str]) 
     order = np.argsort(heights, kind="stable")
     box, dpi = ax.get_window_extent(), root(ax).dpi
     low, high = ax.get_ylim()
-    unit = (high - low) / (72 * box.height / dpi)  # of the data in a point
+    unit = (high - low) / (72 * box.height / dpi)  # units of the data in one point of the page
     places = apart([heights[i] for i in order], LINE * small() * unit, low, high)
     for i, y in zip(order, places, strict=True):
         ax.annotate(

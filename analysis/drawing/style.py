@@ -46,7 +46,7 @@ OTHER_MARKERS = ("P", "p", "d")
 EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "d": 1.1, "8": 1.05}
 HUES = (0.95, (0.42, 0.6))  # saturation, and alternating lightness, of series that are all of one family
 INK, GREY, PALE = "#222222", "#777777", "#D8D8D8"
-BACKGROUND = "#C4C4C4"  # of the points that a panel is not about
+BACKGROUND = "#C4C4C4"  # colour of points that a panel is not about
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Style:
     height: float
     font: float  # points
     small: float
-    marker: float  # points across
+    marker: float  # width of a marker in points
     below: bool
     captioned: bool  # a paper has captions of its own
-    letters: int  # in a line of the legend
-    across: int  # panels side by side, at most
+    letters: int  # letters in a line of the legend
+    across: int  # most panels side by side
 
 
 SCREEN = Style(

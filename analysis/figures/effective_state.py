@@ -1,4 +1,4 @@
-"""How much state a model keeps, reads, uses and would need: four bars a mixer, in scalars of a sequence."""
+"""State that a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from ..records import cells
 from ..statistics import bounds
 from .gallery import Picture, Study
 
-ABOVE = "above_0.01"  # of the largest singular value
+ABOVE = "above_0.01"  # column: singular values above 0.01 of the largest
 BARS = {"kept": PALE, "touched": GREY, "used": "#0072B2", "needed": INK}
 LINE = 0.42  # inches for the four bars of a mixer
 ABOUT = (

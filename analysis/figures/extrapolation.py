@@ -28,7 +28,7 @@ def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=extrapolation."""
     table = cells.identify(study.table)
     with_load = any(isinstance(axis, str) for axis in table["load_axis"])
-    load = cells.load_axis(table) if with_load else ""  # "": its length alone is varied
+    load = cells.load_axis(table) if with_load else ""  # "": only the length is varied
     given = study.evaluations(NAME)
     keys = [key for key in ("varied", LENGTH, load) if key in given]
     answers = answered(given, table, learning_rate.choose(table), keys, NAME)

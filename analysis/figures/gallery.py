@@ -39,7 +39,7 @@ PICTURES = {
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
-    # questions of ours
+    # sweeps for our own questions
     "mini_se_attn_selection": ("variants",),
     **{
         f"mini_adapt{of}": ("variants",)
@@ -59,7 +59,7 @@ PICTURES = {
     **dict.fromkeys(("atlas_heads", "atlas_lightning"), ("heat_map",)),  # all points have one state
     "atlas_keys": ("outer_product", "heat_map"),
     "atlas_many_keys": ("frontier", "heat_map"),
-    "atlas_many_keys_longer": ("heat_map",),  # of one size
+    "atlas_many_keys_longer": ("heat_map",),  # all points have one size
     "atlas_interference": ("interference", "heat_map"),
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
     "mini_state_bits_long": ("frontier", "state_bits"),
@@ -214,7 +214,7 @@ def with_run_ids(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
         return rows
     try:
         known = scored.means(study.table)
-    except ValueError:  # no cells here, only models of others
+    except ValueError:  # only models that are no cells
         return rows
     cells = known.groupby(keys[0], as_index=False)["run_ids"].agg(" ".join)
     return rows.merge(cells, on=keys[0], how="left")

@@ -16,7 +16,7 @@ from .gallery import Picture, Study
 
 TOKENS = ["task.vocab_size", "task.num_keys"]
 SHAPES, TASK = "channels of a key x of a value", "tokens of the task"
-SETTINGS = [*TOKENS, TASK_CLASS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # a table may lack
+SETTINGS = [*TOKENS, TASK_CLASS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # may be missing
 SIMULATED = (*OF_MQAR, "zoo.tasks.mqar_keys.KeysMQAR")
 
 

@@ -19,7 +19,7 @@ NAMED = 0.3  # a mark whose point loses more accuracy has its name beside it
 KNOWN = 0.5  # least accuracy in fp32 for tests: what is hardly recalled cannot be lost
 MIDDLE, LARGE = (1200, 1800), (4000, 5500)  # scalars
 RECURRENT = ("linear", "ssm")
-CORRECTING = {  # these mixers read what they hold of a key before they write
+CORRECTING = {  # mixers that read the value stored for a key before they write
     "comba", "deltanet", "gated_deltanet", "gated_deltanet_2", "gated_deltaproduct", "kimi_delta_attention",
     "mesanet", "moneta", "preconditioned_gated_deltanet", "preconditioned_kda", "q_delta", "rwkv7",
     "titans_linear", "titans_mlp", "ttt_linear", "ttt_mlp", "yaad",

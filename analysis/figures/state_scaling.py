@@ -23,7 +23,7 @@ from .gallery import Picture, Study
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
 DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
-ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, from a mark whose capacity lies outside the loads
+ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, for arrows at capacities outside the loads
 ROOM = 1.5  # factor of room on both sides of the points
 STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars at which bounds are computed
 

@@ -1,4 +1,4 @@
-"""When training takes off: the share of seeds that have taken off against steps, and how many never do."""
+"""Share of seeds whose training has taken off, against training steps, and how many never take off."""
 
 import pandas as pd
 

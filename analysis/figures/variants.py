@@ -18,7 +18,7 @@ SCORES = ("accuracy", "low", "high", "interval", "seeds", "run_ids", "chance")
 HEIGHT = 0.24  # inches a line
 Distinctive = dict[
     str, dict[str, object]
-]  # label -> the settings that set its points apart, with what most have
+]  # label -> the settings that set its points apart, each with its most common value
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -80,7 +80,7 @@ def settings(table: pd.DataFrame) -> list[str]:
     A setting with two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
     """
     columns = [str(name) for name in table if str(name).startswith(("mixer.", "state_codec.", "adaptation."))]
-    columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
+    columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # it has its own column
     most = table.groupby("point")[columns].nunique().max().to_dict()
     return [name for name in columns if most[name] <= 1]
 
@@ -146,7 +146,7 @@ def load_names(table: pd.DataFrame) -> list[str]:
     parts = {name: values for name, values in parts.items() if _vary(values, within(name))}
     tests = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
     if len(set(tests)) > 1:
-        parts.pop("state_seq_len", None)  # the slices say it
+        parts.pop("state_seq_len", None)  # the slices contain it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
     named += [tests] if len(set(tests)) > 1 else []
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)

@@ -26,7 +26,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class When(IntEnum):
-    """When a signal raises."""
+    """The moments at which a signal may raise."""
 
     AT_ONCE = 0
     LATER = 1  # at the next `check`; at once when Ctrl-C comes a second time

@@ -18,7 +18,7 @@ from zoo.evaluation.trained import Trained
 from zoo.mixers.base import Links, Mixer, Seq
 
 AT_ONCE = 2**17  # tokens that go through a layer together
-ROUNDING = 1e-10  # of the largest singular value, in float64
+ROUNDING = 1e-10  # rounding error in float64, relative to the largest singular value
 
 
 class EffectiveState(Evaluation):

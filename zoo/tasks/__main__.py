@@ -79,7 +79,7 @@ def _show_segments(task: Task, split: Split, rows: int) -> None:
 
 
 def _facts(task: Task, segment: Segment) -> str:
-    """Say what a guess scores in a segment and what a state must hold: "chance 0.5, at least 4.0 bits"."""
+    """Return a guess's score and a state's least bits in words: "chance 0.5, at least 4.0 bits"."""
     bits = task.least_bits(segment)
     return f"chance {task.chance(segment):.2g}" + ("" if bits is None else f", at least {bits:,.1f} bits")
 

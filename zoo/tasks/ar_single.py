@@ -79,7 +79,7 @@ class _Single(Mixture):
 
 
 class SingleQuestion(_Single):
-    """Args, beside those of Mixture:
+    """Recall of different pairs with one question.  Args, besides those of Mixture:
 
     vocab_size: V; token 0 is neither key nor value.
     filler: see zoo.tasks.context.fill.
@@ -93,7 +93,7 @@ class SingleQuestion(_Single):
         super().__init__(**mixture)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A state must hold which value each key has: any may be asked for."""
+        """A state must hold which value each key has, because any key may be asked."""
         return bits_of_different(segment.count("num_kv_pairs"), self.vocab_size - self._half)
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
@@ -116,7 +116,7 @@ class SingleQuestion(_Single):
 
 
 class RepeatedPairs(_Single):
-    """vocab_size: V; token 0 is the mark.  See Mixture for the settings."""
+    """Recall of repeated pairs with one question; of vocab_size tokens 0 is the mark.  See Mixture."""
 
     load_kind = Repeats
 

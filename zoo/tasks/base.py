@@ -23,7 +23,7 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Data = Literal["fixed", "stream"]
 DATA: tuple[Data, ...] = ("fixed", "stream")
-Examples = Int[Tensor, " B"] | range  # which examples of a segment: non-negative, up to 40 bits
+Examples = Int[Tensor, " B"] | range  # indices of examples of a segment: non-negative, up to 40 bits
 Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
@@ -44,7 +44,7 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """The slice as one word: "seq_len=64,num_kv_pairs=4"."""
+        """Return the slice as one word: "seq_len=64,num_kv_pairs=4"."""
         return ",".join(f"{key}={value}" for key, value in self.slice.items())
 
     def count(self, key: str) -> int:
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The parts that a training step sees."""
+        """Return the parts that a training step uses."""
         return self.inputs, self.positions, self.answers
 
     @classmethod
@@ -132,11 +132,11 @@ class Task(Part, ABC):
 
     @abstractmethod
     def segments(self, split: Split) -> list[Segment]:
-        """The segments of a split, in order."""
+        """Return the segments of a split, in order."""
 
     @abstractmethod
     def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
-        """The examples with these indices (non-negative, up to 40 bits) of one segment."""
+        """Return the examples with these indices (non-negative, up to 40 bits) of one segment."""
 
     @abstractmethod
     def chance(self, segment: Segment) -> float:

@@ -51,7 +51,7 @@ class BatchStream:
         self._batches_at_once = max(1, block // batch_size)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return sum(self._counts)
 
     def set_epoch(self, epoch: int) -> None:

@@ -108,7 +108,7 @@ class Selecting(Mixture):
 
     load_kind, load = Selected, "num_tokens"
     groups = MappingProxyType({"distance": Distance()})
-    besides = 0  # tokens of a row that are neither data nor the places to say them again
+    besides = 0  # tokens of a row that are neither data nor places where data are asked
 
     def _fits(self, where: str, load: Selected) -> None:
         needed = 2 * load.num_tokens + self.besides

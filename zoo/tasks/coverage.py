@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zoo.tasks.base import IGNORED, Split, Task, sources
 
-Visible = Callable[[Bool[Tensor, "R T"]], Bool[Tensor, "R T"]]  # asked outputs -> what they can depend on
+Visible = Callable[[Bool[Tensor, "R T"]], Bool[Tensor, "R T"]]  # outputs -> the inputs they can depend on
 HELD = 2**24  # entries of a view in memory at once
 
 

@@ -137,8 +137,8 @@ class Undo(FlipFlop):
 def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return for each turn the number of writes that can be undone, the turn that wrote the current bit, and
     the latest earlier turn that showed this bit.  Undos that find nothing become ignores, in place."""
-    top = floor = torch.full_like(act[:, :1], -1)  # of the stack of writes, and what is left of it
-    wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # at each height of the stack
+    top = floor = torch.full_like(act[:, :1], -1)  # the top of the stack of writes, and its oldest kept place
+    wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # turns, by height of the stack
     turns_so_far = []
     for turn, now in enumerate(act.split(1, 1)):
         now[(now == UNDO) & (top == floor)] = IGNORE

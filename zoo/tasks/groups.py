@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-FARTHEST = 40  # as a power of two: how far back an answer can stand
+FARTHEST = 40  # bins of distance; the last holds up to 2**39 tokens and all beyond
 
 
 class Group(ABC):

@@ -138,7 +138,7 @@ def ranges(subject: Subject) -> Iterator[str]:
 
 
 def _scored_twice(positions: Int[Tensor, "B A"], scored: Bool[Tensor, "B A"]) -> bool:
-    apart = -1 - torch.arange(positions.shape[1])  # places that ask nothing count as other places
+    apart = -1 - torch.arange(positions.shape[1])  # distinct numbers for places that ask nothing
     ordered = positions.where(scored, apart).sort(dim=1).values
     return bool((ordered.diff(dim=1) == 0).any())
 
@@ -247,7 +247,7 @@ def guessing_scores_chance(subject: Subject) -> Iterator[str]:
         answers = task.sample("test", i, range(rows)).answers
         agree, pairs = agreement(answers)
         learned, most = learned_guess(answers)
-        room = SIGMAS * (chance * len(answers)) ** -0.5  # of a share of the rows, each counted as one answer
+        room = SIGMAS * (chance * len(answers)) ** -0.5  # relative error; a row counts as one answer
         if agree > chance * (1 + SIGMAS * (chance * pairs) ** -0.5) or learned > chance * (1 + room):
             yield f"{segment.name}: guesses score {agree:.3g} and {learned:.3g}, more than {chance:.3g}"
         if chance > max(most, learned) * (1 + room):

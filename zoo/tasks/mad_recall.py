@@ -96,7 +96,7 @@ class InContextRecall(ByAnswer):
     def _rows(self, load: Mixed, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, k = load.seq_len // 2, self.num_keys
         keys = below(bits(stream(*path, KEYS), examples, n), k)
-        values = below(bits(stream(*path, VALUES), examples, k), self.first_noise - k) + k  # one a key
+        values = below(bits(stream(*path, VALUES), examples, k), self.first_noise - k) + k  # one value a key
         noise = below(bits(stream(*path, IS_NOISE), examples, n), 100) < load.noise_percent
         noise.scatter_(1, below(bits(stream(*path, SPARED), examples, 1), n - 1), False)[:, -1] = False
 

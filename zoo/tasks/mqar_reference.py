@@ -17,7 +17,7 @@ from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_numpy_compat import reference_filler, reference_rows, segment_seeds
 
 SEEDS = 2**32
-SPLITS = ("train", "test")  # what the reference has, in its order
+SPLITS = ("train", "test")  # the reference's splits, in its order
 
 
 class ReferenceMQAR(MQAR):

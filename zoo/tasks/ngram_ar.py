@@ -80,7 +80,7 @@ class NgramRecall(Mixture):
     def chance(self, segment: Segment) -> float:
         """The best guess at a place is the mark behind it or any one letter, whichever is more frequent."""
         shortest, longest = segment.count("shortest"), segment.count("longest")
-        share = [0.0] * (longest - self.ngram + 1)  # of answers with so many letters
+        share = [0.0] * (longest - self.ngram + 1)  # share of answers by number of letters
         for length in range(shortest, longest + 1):
             rests = range(1, length - self.ngram + 1)
             for rest in rests:
@@ -125,14 +125,14 @@ class NgramRecall(Mixture):
         question = torch.searchsorted(ends, t, right=True).clamp(max=load.strings - 1)
         mine = [x.gather(1, question) for x in (drawn.lengths, drawn.places, answered, sizes, ends)]
         length, place, answered, size, end = mine
-        o = t - end + size  # how far into its question
+        o = t - end + size  # offset in its question
         letter, sources, read = self._layout(o, length, place)
         tokens = drawn.letters.flatten(1).gather(
             1, question * load.longest + letter.clamp(0, load.longest - 1)
         )
         tokens = self._marked(tokens, o, length, size)
         scored = (read >= 0) & (read <= answered) & (end <= load.seq_len) & (o < size)
-        # answers of a row, at most: each is asked for and stands in the string before
+        # the most answers of a row: each takes the place that asks it and a letter of the string before
         most = min(load.seq_len // 2, load.strings * (self._answered(load.longest - self.ngram) + 1))
         return self._gathered(tokens, (o - sources).where(scored, 0), most)
 

@@ -29,8 +29,8 @@ from zoo.tasks.sampling import distinct
 NAMES, NUMBERS, CHOSEN = range(3)
 MARK, DIGIT, NAME = 0, 1, 11  # the mark, the digit 0, the first of the first names
 DIGITS, ENTRY = 7, 9  # tokens of a number and of an entry
-LOWEST = 6  # of a number's first digit
-MORE = 3 + 2 * ENTRY + ENTRY - 1  # tokens beside the book
+LOWEST = 6  # the lowest first digit of a number
+MORE = 3 + 2 * ENTRY + ENTRY - 1  # tokens of a row besides the book
 
 
 @dataclass(frozen=True, kw_only=True)

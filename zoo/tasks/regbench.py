@@ -109,7 +109,7 @@ class RegBench(OwnVocabulary):
         state = node = examples.new_zeros(len(examples), 1)
         left = lengths[:, :1]
         latest = examples.new_zeros(len(examples), load.seq_len * self.letters)  # tree: node, letter -> place
-        first = torch.zeros_like(latest)  # and where it first stood, which names the node behind it
+        first = torch.zeros_like(latest)  # the first such place, which names the next node
         tokens, answers, sources = [], [], []
         for t in range(load.seq_len):
             ends, out = left == 0, edges.gather(1, state)

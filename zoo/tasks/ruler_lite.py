@@ -26,7 +26,7 @@ from zoo.tasks.ruler.questions import QUESTIONS, Drawn
 from zoo.tasks.ruler.tokens import AND, ANS, BOS, EOS, QUERY, VOCAB_SIZE, listed, row
 
 DEPTHS = (*(f"{10 * i}-{10 * i + 10}" for i in range(10)), "spread")  # per cent of the context
-VALUE, SIGN = 0, 1  # of the group `token`
+VALUE, SIGN = 0, 1  # values of the group `token`
 
 
 @dataclass(frozen=True, kw_only=True)

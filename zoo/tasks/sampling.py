@@ -51,7 +51,7 @@ def power_law_places(
     Devices may differ in the last bit of a logarithm, which shows where two arrivals agree to 52 bits: once
     in about 1e10 rows of 256 places.
     """
-    slowness = [i ** (1.0 - power_a) for i in range(1, places + 1)]  # in Python: the same on every device
+    slowness = [i ** (1.0 - power_a) for i in range(1, places + 1)]  # in Python, so equal on every device
     arrival = uniform(bits(key, examples, places)).log_().neg_()
     arrival *= torch.tensor(slowness, dtype=torch.float64, device=examples.device)
     if 2 * count <= places:

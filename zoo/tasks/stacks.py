@@ -52,7 +52,7 @@ class Palindrome(Mixture):
         return 2 * load.length
 
     def chance(self, segment: Segment) -> float:
-        """One letter, whichever."""
+        """Return the score of always guessing the same letter."""
         return 1 / (self.vocab_size - 1)
 
     def least_bits(self, segment: Segment) -> float | None:
@@ -104,7 +104,7 @@ class Stack(OwnVocabulary):
         return 3 * load.num_operations
 
     def chance(self, segment: Segment) -> float:
-        """One letter, whichever."""
+        """Return the score of always guessing the same letter."""
         return 1 / self.letters
 
     def least_bits(self, segment: Segment) -> float | None:

@@ -23,7 +23,7 @@ from zoo.tasks.base import Batch, Segment
 from zoo.tasks.circuits import TOKENS_READ, tokens_read
 from zoo.tasks.mixture import Load, OwnVocabulary
 
-LARGEST = 720  # elements: S6
+LARGEST = 720  # elements of the largest group, S6
 
 
 @lru_cache
@@ -83,7 +83,7 @@ class WordProblem(OwnVocabulary):
         inputs = below(bits(stream(*path, ELEMENTS), examples, load.seq_len), self.vocab_size)
         products, width = self.table.to(examples.device), 1
         answers = inputs.clone()
-        while width < load.seq_len:  # each of up to `width` elements, then of twice as many
+        while width < load.seq_len:  # answers are products of up to `width` elements
             answers[:, width:] = products[answers[:, :-width], answers[:, width:]]
             width *= 2
         positions = torch.arange(load.seq_len, device=examples.device).expand_as(inputs)

@@ -17,7 +17,7 @@ from torch import Tensor
 from zoo.tasks.base import Split
 
 BOS, EOS, SEP, VOCAB_SIZE = 256, 257, 258, 259
-SHARES: dict[Split, float] = {"train": 0.9, "valid": 0.05, "test": 0.05}  # of the bytes, about
+SHARES: dict[Split, float] = {"train": 0.9, "valid": 0.05, "test": 0.05}  # approximate shares of the bytes
 GRAM = 64  # bytes
 COMPRESSIBLE, REPEATED = 0.2, 0.1  # a corpus beyond these repeats itself too much to be evidence of copying
 

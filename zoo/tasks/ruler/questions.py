@@ -126,7 +126,7 @@ class Needles(Question):
         self.odds = UUID if uuid_values else NUMBER
         key = 8 if uuid_keys else 2
         self.query, self.parts = queries * (key + 1) - 1, queries * values
-        self.needle = 4 + key + len(self.odds)  # tokens of one
+        self.needle = 4 + key + len(self.odds)  # tokens of one needle
         self.least = self.needle * (2 if hay == "needles" else keys * values)
 
     def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
@@ -239,7 +239,7 @@ GROUPS = {
     "NIAH-M-QV": ("multivalue", "multiquery"),
     "VT": ("vt",),
     "CF-WE": ("cwe", "fwe"),
-    "Average": tuple(QUESTIONS),  # of the eleven, not of the groups
+    "Average": tuple(QUESTIONS),  # mean of the eleven tasks, not of the groups
 }
 
 
