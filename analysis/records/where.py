@@ -38,7 +38,7 @@ class _Operand(NamedTuple):
 
 
 def where(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """Return the rows for which the condition holds.  ValueError, one line: what is wrong in it."""
+    """Return the rows for which the condition holds.  ValueError, one line: the condition is wrong."""
     quoted: list[str] = []
 
     def named(match: re.Match[str]) -> str:

@@ -4,7 +4,7 @@
     cum_majority           seq_len random bits; asked at every bit, about the bits so far
     vocab_majority         seq_len - 1 tokens, uniform over 1..V-1, and a closing 0; asked at the 0
 
-(The running parity is zoo.tasks.state_tracking.WordProblem with the group Z2.)  Ties are resolved as there:
+(The running parity is zoo.tasks.state_tracking.WordProblem with the group Z2.)  Ties are as in zoology:
 `majority` answers 0, `cum_majority` 1; in `vocab_majority` the smallest of the winners replaces the first
 other token, so that no row has a tie.  Few bits make few rows: below about 30 bits the splits share rows.
 """

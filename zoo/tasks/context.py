@@ -127,7 +127,7 @@ def asked_behind(
 
 
 def last_place(tokens: Int[Tensor, "B S"], wanted: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-    """Return where each wanted token stands for the last time; 0 where it does not."""
+    """Return the last place of each wanted token; 0 if the token is absent."""
     places = torch.arange(tokens.shape[1], device=tokens.device)
     return ((tokens[:, None] == wanted[..., None]) * places).amax(-1)
 

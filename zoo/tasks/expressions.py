@@ -1,8 +1,8 @@
 """Arithmetic modulo m on random expressions, in prefix notation or in brackets.
 
-    mano         `op left right`, of so many operations: Allen-Zhu 2025, "Physics of Language Models: Part
+    mano         `op left right`, sized by operations: Allen-Zhu 2025, "Physics of Language Models: Part
                  4.1" (arXiv 2512.17351), and its code, facebookresearch/PhysicsLM4; m = 23, and + - *
-    brackets     `(left op right)`, of so many tokens: Deletang et al. 2023, "Neural networks and the Chomsky
+    brackets     `(left op right)`, sized by tokens: Deletang et al. 2023, "Neural networks and the Chomsky
                  hierarchy" (arXiv 2207.02098), and its code; m = 5, and + -
 
 A mark follows, where the value is asked for.  The split of what is left into two operands is uniform, and so

@@ -30,7 +30,8 @@ MAP = 0x3A9  # names the stream of the memorised map; no segment's path is (seed
 
 
 class SelectiveCopying(ByAnswer, Selecting):
-    """Selective copying; of vocab_size tokens the last is the copy token, the one before it the blank."""
+    """Selective copying; the last of vocab_size tokens is the copy token, the one before the blank, the others
+    data."""
 
     besides = 2  # a blank and the copy token
 

@@ -5,10 +5,10 @@ A row is pairs of key and value; keys are drawn with replacement, and each key o
 value is asked where a key comes again, and at the last pair, whose key is one of those before.  The answers
 thus stand in the row, after the places that ask: this is no task for a mixer that sees the future.
 
-On purpose not as there: a row's seq_len tokens include the last value, which is never read; a fuzzy row asks
-at its end for one of its pairs, each as likely (there a chosen pair goes to a random place, and sometimes is
-left out); one pair of a noisy row is never noise (there all may be noise, once in seq_len / 2 rows).
-Training there asks for every next token, test for these answers alone.
+Deliberate differences: a row's seq_len tokens include the last value, which is never read; a fuzzy row asks
+at its end for one of its pairs, each as likely (in mad-lab a chosen pair goes to a random place, or sometimes
+nowhere); one pair of a noisy row is never noise (in mad-lab all may be, once in seq_len / 2 rows).
+Training in mad-lab asks for every next token, test for these answers alone.
 """
 
 from dataclasses import dataclass

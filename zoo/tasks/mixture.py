@@ -2,8 +2,8 @@
 
     train: [{seq_len: 32, num_kv_pairs: 4, num_examples: 8512}, ...]      valid, test: likewise
 
-A task's own file says what else a segment has (a dataclass that extends Load), which segments are impossible
-(`_fits`), and how rows are made (`_rows`).  This module handles seeds, splits, orders and chunks.
+A task's own file defines the other fields of a segment (a dataclass that extends Load), refuses impossible
+segments (`_fits`), and makes rows (`_rows`).  This module handles seeds, splits, orders and chunks.
 """
 
 from abc import abstractmethod

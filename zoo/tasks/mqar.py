@@ -9,7 +9,7 @@ with keys uniform without replacement from 1..V/2-1, values from V/2..V-1, and t
 the other without replacement from 0..S-1, S = (L - C)/2, slot i with weight i**(power_a - 1), i = 1..S.  The
 prediction is read off at the query itself; the token after a query is filler, never the answer.
 
-On purpose not as there: `filler: safe` (zoo.tasks.context.fill); the vocabulary need not exceed the sequence;
+Deliberate differences: `filler: safe` (zoo.tasks.context.fill); the vocabulary need not exceed the sequence;
 every random number comes from a counter, so a row depends on (seed, split, segment, index) alone.
 """
 

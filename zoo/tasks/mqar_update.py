@@ -7,7 +7,7 @@ and u updates is
 
 with C = 2(n + u), r uniform without replacement from the pairs, keys, gaps and filler as in MQAR.
 
-On purpose not as there: all n + u values of a row differ.  There a new value must differ from an old value,
+Deliberate difference: all n + u values of a row differ.  In zoology a new value differs from an old value,
 but of another pair than the one updated; so an update may change nothing, or repeat another pair's value.
 """
 

@@ -9,7 +9,7 @@ where the answer is what follows the n-gram up to the string's end, or its first
 mark after it is asked for, too.  A row holds questions one after the other, with strings of uniform length
 and letters; a question that the row's end cuts is not asked, and the pad * fills the places after the last.
 
-On purpose not as there: the n-gram that is asked stands in its string once (there only some n-gram does).
+Deliberate difference: the n-gram that is asked stands in its string once (in theirs only some n-gram does).
 Strings are uniform among those that have such an n-gram with a letter after it; the n-gram is uniform too.
 """
 
@@ -78,7 +78,7 @@ class NgramRecall(Mixture):
         return self.vocab_size - MARKS
 
     def chance(self, segment: Segment) -> float:
-        """The best guess at a place is the mark behind it or any one letter, whichever is more frequent."""
+        """Return the score of guessing at each place the end mark or one letter, the more frequent one."""
         shortest, longest = segment.count("shortest"), segment.count("longest")
         share = [0.0] * (longest - self.ngram + 1)  # share of answers by number of letters
         for length in range(shortest, longest + 1):

@@ -1,7 +1,7 @@
 """A phone book: a row shows names with numbers, repeats two as examples, and asks the number of a name.
 
 Jelassi et al. 2024, "Repeat after me" (arXiv 2402.01032), section 4, without a tokeniser.  An entry is a
-first name, a last name and seven digits, the first of them from 6 to 9 as there.  A row with N entries is
+first name, a last name and seven digits, the first from 6 to 9 as in the paper.  A row with N entries is
 
     | entry_0 ... entry_{N-1} | entry_i entry_j | first_k last_k d_1 ... d_6      answers: d_1 ... d_7
 

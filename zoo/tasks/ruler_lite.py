@@ -1,7 +1,7 @@
 """RULER without a tokeniser: the eleven tasks of needles, chains and counts, for models trained from scratch.
 
 Hsieh et al. 2024, "RULER: What's the Real Context Size of Your Long-Context Language Models?" (arXiv
-2404.06654), in 1024 tokens of our own; `zoo.tasks.ruler.questions` says what each asks and what differs.  A
+2404.06654), in 1024 tokens of our own; `zoo.tasks.ruler.questions` has the questions and the differences.  A
 row ends with its answer, so that training and scores are teacher-forced; `evaluation=greedy` lets a model
 write.
 """

@@ -25,7 +25,7 @@ def load(settings: Mapping[str, Any], seed: int) -> Corpus:
     """Return the corpus of these settings, and warn if its text repeats itself.
 
     source: seeded (its language from `seed`, the rest in `seeded`), docstrings (of `packages`) or stdlib.
-    files: UTF-8 files instead of a source.  ValueError, one line: unknown settings, or no text to be had.
+    files: UTF-8 files instead of a source.  ValueError, one line: unknown settings, or text is not available.
     """
     for name in settings:
         if name not in SETTINGS:

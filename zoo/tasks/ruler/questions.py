@@ -1,6 +1,6 @@
 """Make the eleven questions of ruler_lite, after RULER (Hsieh et al. 2024, arXiv 2404.06654; NVIDIA/RULER).
 
-A row is BOS context QUERY query ANS part AND part ... AND part, and the last answer is EOS.  Not as there:
+A row is BOS context QUERY query ANS part AND part ... AND part, and the last answer is EOS.  Differences:
 
 - RULER has thirteen tasks: the two that ask questions on real text (SQuAD, HotpotQA) are left out.
 - Names of variables and coded words are shorter, as are UUIDs (32 digits there); word lists have no numbers.
