@@ -30,7 +30,7 @@ MAP = 0x3A9  # names the stream of the memorised map; no segment's path is (seed
 
 
 class SelectiveCopying(ByAnswer, Selecting):
-    """Selective copying; the last of vocab_size tokens is the copy token, the one before the blank, the others
+    """Selective copying; the last of vocab_size tokens is the copy token, the one before the blank, others
     data."""
 
     besides = 2  # a blank and the copy token
