@@ -9,7 +9,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-")
 
 
 def visible(text: str) -> str:
-    """Return the text with each character that a terminal would obey or hide as an escape: `\\x1b[2J`.
+    """Return the text with escapes in place of characters that a terminal would obey or hide: `\\x1b[2J`.
 
     Line ends and tabs are escaped too: foreign text is one line.  Letters of all alphabets stay as they are.
     """

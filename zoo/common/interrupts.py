@@ -47,7 +47,7 @@ _signals = _Signals()
 
 
 def begin() -> None:
-    """Note signals from here to the end of the process, and raise them only inside `at_once`.
+    """Note signals until the process ends, and raise only inside `at_once` or at a second Ctrl-C.
 
     Call this in the first lines of a command, whose imports take a second.
     """
