@@ -1,4 +1,4 @@
-"""Ask trained cells something new: `python -m zoo.evaluate RUNS evaluation=NAME`."""
+"""Run a new evaluation on trained cells: `python -m zoo.evaluate RUNS evaluation=NAME`."""
 
 import os
 import sys
@@ -51,12 +51,12 @@ Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run
 record is damaged, and all others were asked; 130."""
 HF = "hf="
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
-MOST_ROWS = 60  # of the answers that are printed
+MOST_ROWS = 60  # most rows of answers printed on a terminal
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """A question to one cell.  task: settings; None: its own.  path: where the answer goes."""
+    """A question to one cell.  task: settings; None: the cell's own task.  path: the file of the answer."""
 
     folder: Path
     record: dict[str, Any]
@@ -67,7 +67,8 @@ class Inquiry:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask; 0, 1 where a cell could not be asked, 2 with what is wrong with the command, or 130."""
+    """Ask all cells; return 0, 1 if a cell could not be asked, 2 if the command is wrong, 3 if a record is
+    damaged, or 130 if interrupted."""
     args = _parser().parse_intermixed_args(argv)
     models = [Path(word.removeprefix(HF)) for word in args.words if word.startswith(HF)]
     runs = [Path(word) for word in args.words if _is_path(word)]
@@ -110,19 +111,19 @@ def _parser() -> ArgumentParser:
 
 
 def _named(config_dir: Path | None) -> list[str]:
-    """Return the modules that the yamls of --config-dir name, and which are trusted with that."""
+    """Return the modules that the yamls of --config-dir name, which are thereby trusted."""
     paths = config_dir.rglob("*.yaml") if config_dir else ()
     yamls = (yaml.safe_load(path.read_text()) for path in paths if path.is_file())
     return [name.rpartition(".")[0] for content in yamls for name in targets(content)]
 
 
 def _is_path(word: str) -> bool:
-    """The name of a run may hold a =, and a word may be longer than any name of a file."""
+    """Return whether the word is a path: a run's name may hold a "=", and then the path must exist."""
     return not word.startswith(HF) and ("=" not in word or os.path.exists(word))
 
 
 def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) -> int:
-    """Ask models in folders of Hugging Face files; their tables lie in RESULTS/hf-NAME/evaluations."""
+    """Ask models in folders of Hugging Face files, and write tables to RESULTS/hf-NAME/evaluations."""
     from zoo.evaluation import huggingface
     from zoo.evaluation.base import Evaluation
     from zoo.evaluation.forgetting.evaluation import ForgettingCurve
@@ -151,9 +152,9 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
 
 
 def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str]]:
-    """Read the records of the cells that can be asked, by folder; and a line on each that is damaged.
+    """Return the records of the cells that can be asked, by folder, and a line for each damaged record.
 
-    The cells that are passed over are named on stderr.  ValueError, one line: no such folder, or no cell.
+    Cells that are left out are named on stderr.  ValueError, one line: no such folder, or no cell.
     """
     if not runs:
         raise ValueError("name the runs: a results folder, or folders in it.")
@@ -181,9 +182,9 @@ def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str
 def _inquiries(
     records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]
 ) -> list[Inquiry]:
-    """Put the question to each cell, checked as far as that costs no weights.
+    """Return the question to each cell, checked as far as possible without reading weights.
 
-    ValueError, one line: cells without weights, a task that is not theirs, no place for the answers.
+    ValueError, one line: cells without weights, a task that does not fit them, or no place for the answers.
     """
     kept = {folder for folder, record in records.items() if record.get("weights") is not None}
     without = [folder for folder in records if folder not in kept or not (folder / WEIGHTS).is_file()]
@@ -194,7 +195,7 @@ def _inquiries(
 
 
 def _cells(path: Path) -> Iterator[Path]:
-    """The folder itself where it is a cell's, else those in it that are, or in results folders below it."""
+    """Return the folder itself if it is a cell's, else the cells' folders in it or in folders below it."""
     if (path / "config.yaml").is_file() or store.is_done(path):
         return iter([path])
     homes = (_unpacked(home) if home.is_file() else home for home in meant([path]))
@@ -202,7 +203,7 @@ def _cells(path: Path) -> Iterator[Path]:
 
 
 def _unpacked(archive: Path) -> Path:
-    """Return the folder of an archive's name beside it, with the cells that it lacked: answers lie there."""
+    """Unpack the cells missing in the folder of an archive's name beside it, and return it, for answers."""
     file, home = opened(archive), archive.with_suffix("")
     assert isinstance(file, ZipPath)
     if not any((folder / WEIGHTS).is_file() for folder in file.iterdir()):
@@ -214,7 +215,7 @@ def _unpacked(archive: Path) -> Path:
             file.root.extractall(part, new)
             home.mkdir(exist_ok=True)
             for folder in Path(part).iterdir():
-                folder.rename(home / folder.name)  # a cell is there as a whole or not at all
+                folder.rename(home / folder.name)  # a whole cell or nothing appears
     except OSError as error:
         raise ValueError(f"{shown(archive)} cannot be unpacked beside it ({error.strerror}).") from None
     print(f"{shown(archive)} is unpacked: the answers lie in {shown(home)}", file=sys.stderr)
@@ -222,7 +223,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:
-    from zoo.evaluation.trained import cell_of  # torch: seconds
+    from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
 
     cell = cell_of(folder, record, trusted)
     task = asking.task_of(cell)
@@ -242,7 +243,7 @@ def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequen
 
 
 def _check_place(answers: Path) -> None:
-    """Refuse what the answers cannot be written to, before any is worked out."""
+    """Raise ValueError if the answers cannot be written there, before any answer is worked out."""
     if answers.is_symlink() or (answers.exists() and not answers.is_dir()):
         raise ValueError(
             f"{shown(answers)} is a link or a file: move it away, answers lie in a folder there."
@@ -269,7 +270,7 @@ def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
 
 
 def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
-    """Answer one by one, in the order of the folders; a line each, and at the end the tables of all."""
+    """Answer one by one, in the order of the folders; print a line for each, and the tables at the end."""
     failed = done = 0
     for one in inquiries:
         if one.path.exists():
@@ -294,7 +295,7 @@ def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
 
 
 def _print_tables(inquiries: Sequence[Inquiry], name: str, form: str) -> None:
-    """Print the answers of all cells below each other; on a screen that cannot hold them how to read them."""
+    """Print the answers of all cells one after the other; too many for a terminal: print how to read them."""
     import pandas as pd
 
     tables: dict[str, pd.DataFrame] = {}
@@ -311,7 +312,7 @@ def _print_tables(inquiries: Sequence[Inquiry], name: str, form: str) -> None:
 
 
 def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:
-    """The answers, and what the question was made from."""
+    """Return the answers, and the facts about the data of the question (`made_from`)."""
     import torch
 
     from zoo.evaluation.base import Evaluation

@@ -1,4 +1,4 @@
-"""Small multiples: a panel a series, in it a line a setting of the mixer, darker with more state."""
+"""Draw small multiples: a panel a series, and in it a line a setting of the mixer, darker with more state."""
 
 import textwrap
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from .draw import mark
 from .legend import common_handles
 from .style import Look, Style, by_family, looks, mixed, small
 
-PALEST = 0.45  # of a family's colour, for its smallest state
-MOST_NAMES = 7  # lines of a panel that have their name at its right
-PLACES = 7  # ticks of an axis, at most
+PALEST = 0.45  # strength of a family's colour for its smallest state
+MOST_NAMES = 7  # most lines of a panel that have their name at its right
+PLACES = 7  # most ticks of an axis
 Marks = Callable[[Axes, pd.DataFrame, dict[str, str]], None]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """column: of the rows.  label: what stands below the panels.  base: of its log; None: linear, from 0."""
+    """An x axis.  column: of the rows.  label: text below panels.  base: of its log; None: linear from 0."""
 
     column: str
     label: str
@@ -45,12 +45,12 @@ def draw(
     marks: Marks | None = None,
     bottom: float = -0.03,
 ) -> Figure:
-    """rows: series, mixer, family, d_model, knobs, state_resident, the axis, accuracy, low, high,
-    seed_accuracies, causal, exact_decode, chance.
+    """Draw accuracy against an axis, a panel a series.
 
-    A line joins the rows that share series, d_model and knobs, and whose seeds agree.  marks(axes, rows of
-    the series, unit -> its colour) adds more to a panel; handles explain it.
-    """
+    rows: series, mixer, family, d_model, knobs, state_resident, the axis, accuracy, low, high,
+    seed_accuracies, causal, exact_decode, chance.  A line joins the rows that share series, d_model and
+    knobs, and whose seeds agree.  marks(axes, rows of the series, unit -> its colour) adds more marks to a
+    panel; handles explain these marks."""
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
     first = rows.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
     figure, axes, columns = page.multiples(len(first), style, most=style.across)
@@ -72,7 +72,7 @@ def draw(
 
 
 def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
-    """unit -> the family's colour, mixed with white the more the less state it has; in the order of state."""
+    """Return unit -> the colour, mixed with more white for a unit with less state; in the order of state."""
     rows = series.sort_values("state_resident", kind="stable").drop_duplicates("unit")
     units, states = rows["unit"].tolist(), rows["state_resident"].tolist()
     sizes = sorted(set(states))

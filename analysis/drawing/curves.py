@@ -1,4 +1,4 @@
-"""Read how cells learned: validation accuracy and training loss against training steps."""
+"""Compute and draw how cells learned: validation accuracy and training loss against training steps."""
 
 import matplotlib
 import numpy as np
@@ -12,18 +12,18 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (9, 2)),
 
 
 def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame:
-    """run_id, step, accuracy: the unweighted mean over the slices of a split.
+    """Return rows of run_id, step and accuracy, the unweighted mean over the slices of a split.
 
-    metrics: of `zoo.results.load_metrics`.
+    metrics: the table of `zoo.results.load_metrics`.
     """
     rows = metrics.loc[(metrics["split"] == split) & (metrics["metric"] == "accuracy")]
     return rows.groupby(["run_id", "step"], as_index=False).agg(accuracy=("value", "mean"))
 
 
 def training_losses(metrics: pd.DataFrame) -> pd.DataFrame:
-    """run_id, step, loss: the mean over the answers since the step before on record.
+    """Return rows of run_id, step and loss, the mean over the answers since the previous step on record.
 
-    metrics: of `zoo.results.load_metrics`; a mixture's segments count by their answers.
+    metrics: the table of `zoo.results.load_metrics`; a mixture's segments count by their answers.
     """
     rows = metrics.loc[(metrics["split"] == "train") & metrics["metric"].isin(["loss", "answers"])]
     keys = ["run_id", "step", "slice"]
@@ -35,11 +35,10 @@ def training_losses(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def picture(curves: pd.DataFrame, cells: pd.DataFrame) -> Figure:
-    """One line a cell, named by what it is: a colour a family, a marker a series, dashes within.
+    """Draw one line a cell: a colour a family, a marker a series, different dashes within a series.
 
-    curves: of `learning_curves`; cells: rows of `analysis.records.cells.identify`, one for each cell to be
-    shown.
-    """
+    curves: from `learning_curves`; cells: rows of `analysis.records.cells.identify`, one for each cell to
+    show."""
     with matplotlib.rc_context(CALM):
         figure = Figure(figsize=(7.6, 3.6), layout=ConstrainedLayoutEngine())
         ax = figure.subplots()

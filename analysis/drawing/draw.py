@@ -1,4 +1,4 @@
-"""One panel: accuracy against a quantity.  Every function adds one kind of mark to the axes it is given."""
+"""Draw one panel, accuracy against a quantity.  Each function adds one kind of mark to the given axes."""
 
 from typing import Any, Literal
 
@@ -28,23 +28,23 @@ from .style import (
 )
 
 Floats = NDArray[np.float64]
-DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is no accuracy
+DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is not taken for an accuracy
 FULL_VIEW = 0.9995  # a coverage above this bounds nothing
-READ = 0.45  # area of the mark of what is read, of that of what is kept
-PALE = 0.45  # of its colour has what is no point of ours: published, or what a step reads
-STAR = 2.2  # area of a point of one's own, of that of a mean
-SEED = 0.5  # area of the mark of a seed, of that of a mean
+READ = 0.45  # area of the mark for what is read, relative to the mark for what is kept
+PALE = 0.45  # strength of colour for what is no point of ours: published, or what a step reads
+STAR = 2.2  # area of a star for a user's own point, relative to the mark of a mean
+SEED = 0.5  # area of the mark of a seed, relative to the mark of a mean
 ARROW = 6.5  # points from a marker to the flag beside it
 SIDES = {"low": -1, "high": 1, "": 0}
-FAR = 2.0**20  # beyond every axis
-FULL = 0.99  # where a bound no longer binds
+FAR = 2.0**20  # a factor that leads beyond every axis
+FULL = 0.99  # accuracy from which a bound no longer binds
 FORBIDDEN = "#F1EFEA"
 BOUND_LINES: tuple[dict[str, Any], ...] = (  # the nominal count of bits, then others
     {"color": GREY, "linewidth": 1.0},
     {"color": GREY, "linewidth": 0.7, "linestyle": "--"},
     {"color": GREY, "linewidth": 0.7, "linestyle": ":"},
 )
-LINE: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55}  # from one size of a series to the next
+LINE: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55}  # joins the sizes of a series
 CAPPED: dict[str, Any] = {"linewidth": 1.0, "marker": "_", "markersize": 3.6}  # an interval
 CHANCE: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 1.2}
 HEURISTIC_LINE: dict[str, Any] = {"color": "#B5B5B5", "linewidth": 1.0, "linestyle": "-."}
@@ -53,7 +53,7 @@ HEURISTIC_LINE: dict[str, Any] = {"color": "#B5B5B5", "linewidth": 1.0, "linesty
 def panel(
     ax: Axes, points: pd.DataFrame, looks: dict[str, Look], axis: Axis, alone: str | None = None
 ) -> None:
-    """Everything but the x axis.  alone: the series that the panel is about; others are pale dots."""
+    """Draw everything but the x axis.  alone: the series that the panel is about; others are pale dots."""
     ax.set_ylim(-0.09 if any(points["diverged_in_grid"]) else -0.03, 1.06)
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.axhline(0, color=GREY, linewidth=0.6, zorder=1)
@@ -78,7 +78,7 @@ def panel(
 
 
 def frontier(ax: Axes, points: pd.DataFrame, axis: Axis) -> None:
-    """The best accuracy to be had at most at this cost, and where it lies when seeds are drawn again."""
+    """Draw the best accuracy at each cost or less, and its band when seeds are drawn again."""
     band = points.dropna(subset=["frontier_low"]).sort_values([axis.column, "frontier_low"])
     if len(band):
         xs, low, high = (_to_the_end(band, c, axis) for c in (axis.column, "frontier_low", "frontier_high"))
@@ -90,7 +90,7 @@ def frontier(ax: Axes, points: pd.DataFrame, axis: Axis) -> None:
 
 
 def _to_the_end(points: pd.DataFrame, column: str, axis: Axis) -> list[float]:
-    """One more point, where a frontier goes on level beyond every axis: at the cheapest or the dearest."""
+    """Return the values with one more point, where the frontier goes on level beyond every axis."""
     values, far = points[column].tolist(), FAR if column == axis.column else 1.0
     return [values[0] / far, *values] if axis.more else [*values, values[-1] * far]
 
@@ -100,10 +100,9 @@ def _step(axis: Axis) -> Literal["pre", "post"]:
 
 
 def bounds(ax: Axes, curves: pd.DataFrame, axis: Axis) -> None:
-    """Shade what no model can do for the bits that a scalar has, with lines for fewer, up to where each ends.
+    """Shade what no model can do with a scalar's nominal bits; draw lines for other bits, up to their ends.
 
-    curves: of `analysis.statistics.bounds.curves`.
-    """
+    curves: from `analysis.statistics.bounds.curves`."""
     for label, line in bound_lines(axis).items():
         x, y = bound(curves, label, axis)
         below = y < FULL
@@ -113,13 +112,13 @@ def bounds(ax: Axes, curves: pd.DataFrame, axis: Axis) -> None:
 
 
 def bound_lines(axis: Axis) -> dict[str, dict[str, Any]]:
-    """bound -> how its line looks, of those that belong on this axis."""
+    """Return bound -> the look of its line, for the bounds that belong on this axis."""
     of_bits = dict(zip((BITS[bits] for bits in axis.bits), BOUND_LINES, strict=False))
     return of_bits | {HEURISTIC: HEURISTIC_LINE} if of_bits else {}
 
 
 def bound(curves: pd.DataFrame, label: str, axis: Axis) -> tuple[Floats, Floats]:
-    """One curve: what is on the axis, growing, and the accuracy that is possible with it."""
+    """Return one curve: rising places on the axis, and the accuracy that is possible at each."""
     curve = curves.loc[curves["bound"] == label].sort_values("state")
     return curve["state"].to_numpy(float) * axis.per_scalar, curve["accuracy"].to_numpy(float)
 
@@ -131,7 +130,7 @@ def reach(curves: pd.DataFrame, label: str, axis: Axis) -> float:
 
 
 def background(ax: Axes, points: pd.DataFrame, x: str) -> None:
-    """The points that a panel is not about, as pale dots."""
+    """Draw the points that a panel is not about, as pale dots."""
     finished = points.loc[points["diverged"] < points["seeds"]]
     ax.scatter(
         finished[x], finished["accuracy"], s=0.2 * marker_area(), color=BACKGROUND, linewidth=0, zorder=1.8
@@ -139,11 +138,10 @@ def background(ax: Axes, points: pd.DataFrame, x: str) -> None:
 
 
 def lines(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
-    """(series, points to connect by growing x): what differs in one number alone, d_model or a knob.
+    """Return (series, points to connect by growing x): points that differ in one number, d_model or a knob.
 
-    A series that turns a knob at each of several d_model has a line for each; of one that turns several knobs
-    a line would say nothing.
-    """
+    A series that varies a knob at each of several d_model has a line for each d_model; a series that varies
+    several knobs has no line, because it would say nothing."""
     series_groups = []
     for name, series in points.groupby("series", sort=True):
         turns_a_knob = bool(series["d_model"].duplicated().any())
@@ -154,7 +152,7 @@ def lines(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _turned(points: pd.DataFrame) -> int:
-    """Count the knobs that take two values in these points."""
+    """Return how many knobs take two or more values in these points."""
     values = {pair for knobs in points["knobs"] for pair in knobs.split()}
     names = [pair.partition("=")[0] for pair in values]
     return sum(names.count(name) > 1 for name in set(names))
@@ -163,12 +161,11 @@ def _turned(points: pd.DataFrame) -> int:
 def mark(
     ax: Axes, point: dict, look: Look, x: str, *, area: float = 1.0, at: Transform | None = None
 ) -> None:
-    """A point as every picture has it: its mean with the interval over seeds, hollow where not decodable or
-    no better than chance.
+    """Draw a point like every picture: its mean with the interval over seeds, hollow if the mixer cannot
+    decode or the mean is no better than chance.
 
-    Where seeds are apart it is drawn as what it is: each seed, smaller, and no mean.
-    at: if not where its numbers say.
-    """
+    If its seeds are far apart, draw each seed, smaller, and no mean.
+    at: a transform other than that of the data."""
     at, seeds = at or ax.transData, apart(point["seed_accuracies"])
     ends = [min(seeds), max(seeds)] if seeds else [point["low"], point["high"]]
     if not np.isnan(ends[0]):
@@ -187,7 +184,7 @@ def mark(
 
 
 def extra(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, str]], x: str) -> None:
-    """Points of `analysis.drawing.own_points`: stars."""
+    """Draw the points of `analysis.drawing.own_points` as stars."""
     for point in points.to_dict("records"):
         marker, colour = looks[point["name"]]
         if not np.isnan(point["low"]):
@@ -199,13 +196,13 @@ def extra(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, st
 
 
 def extra_looks(points: pd.DataFrame) -> dict[str, tuple[MarkerStyle, str]]:
-    """name -> its star and colour."""
+    """Return name -> its star and colour."""
     looks = [(marker, colour) for colour in (INK, *OTHER_COLOURS) for marker in SPARE_MARKERS]
     return dict(zip(dict.fromkeys(points["name"]), looks, strict=False))
 
 
 def chance(ax: Axes, points: pd.DataFrame, x: str) -> None:
-    """Draw what a guess among the row's values scores: level, or along x where that decides it."""
+    """Draw the score of a guess: a level line, or a curve if x determines the score."""
     known = dict(sorted(zip(points[x].tolist(), points["chance"].tolist(), strict=True)))
     values = {value for value in points["chance"] if not np.isnan(value)}
     if len(values) == 1:
@@ -215,7 +212,7 @@ def chance(ax: Axes, points: pd.DataFrame, x: str) -> None:
 
 
 def touched(ax: Axes, points: pd.DataFrame, looks: dict[str, Look]) -> None:
-    """A dumbbell from what is kept to what one decode step reads, where the two differ."""
+    """Draw a dumbbell from what is kept to what one decode step reads, if the two differ."""
     for point in points.loc[points["state_touched"] != points["state_resident"]].to_dict("records"):
         look, y = looks[point["series"]], top(point)
         ends = [max(1, point["state_touched"]), point["state_resident"]]
@@ -227,7 +224,7 @@ def touched(ax: Axes, points: pd.DataFrame, looks: dict[str, Look]) -> None:
 
 
 def coverage(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    """A dash at the share of answers that a bounded view leaves in sight."""
+    """Draw a dash at the share of answers that a bounded view leaves visible."""
     for point in points.loc[points["coverage"] < FULL_VIEW].to_dict("records"):
         colour = looks[point["series"]].colour
         ax.scatter(
@@ -237,7 +234,7 @@ def coverage(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> 
 
 
 def edges(ax: Axes, points: pd.DataFrame, x: str) -> None:
-    """A small arrowhead on the side where the grid of learning rates ends."""
+    """Draw a small arrowhead on the side where the grid of learning rates ends."""
     for point in points.to_dict("records"):
         side = SIDES[point["lr_edge"]]
         if side:
@@ -249,7 +246,7 @@ def edges(ax: Axes, points: pd.DataFrame, x: str) -> None:
 
 
 def diverged(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    """A cross below zero: strong where seeds diverged at the lr that is drawn, pale where at another."""
+    """Draw a cross below zero: strong if seeds diverged at the lr that is drawn, pale if at another lr."""
     for point in points.loc[points["diverged_in_grid"] > 0].to_dict("records"):
         here, colour = point["diverged"] > 0, looks[point["series"]].colour
         width, alpha = (1.6, 1.0) if here else (0.8, 0.45)
@@ -263,7 +260,7 @@ def diverged(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> 
 
 
 def root(ax: Axes) -> Figure:
-    """The figure that axes stand in; raises where they stand in none."""
+    """Return the figure that the axes belong to.  ValueError: they belong to none."""
     figure = ax.get_figure(root=True)
     if figure is None:
         raise ValueError("These axes belong to no figure.")

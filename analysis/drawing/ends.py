@@ -1,4 +1,4 @@
-"""Names at the right end of lines, pushed apart, so that no legend must be looked up."""
+"""Write names at the right end of lines, pushed apart, so that no legend is needed."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -6,19 +6,19 @@ from matplotlib.axes import Axes
 from .draw import root
 from .style import GREY, small
 
-LINE = 1.35  # sizes of a letter between two names; the panel may yet become a little lower
+LINE = 1.35  # letter sizes between two names; some spare, because the panel may become a little lower
 ASIDE = 9.0  # points from the axes to a name
 
 
 def write(ax: Axes, names: list[str], heights: list[float], colours: list[str]) -> None:
-    """names beside the right edge of the axes, each near its height (a y of the data), a thin line between.
+    """Write names beside the right edge of the axes, a thin line from each to its height (a y of the data).
 
-    The axes' limits and size must be those that they will have, within a few points.
+    The axes must already have their final limits, and their final size within a few points.
     """
     order = np.argsort(heights, kind="stable")
     box, dpi = ax.get_window_extent(), root(ax).dpi
     low, high = ax.get_ylim()
-    unit = (high - low) / (72 * box.height / dpi)  # of the data in a point
+    unit = (high - low) / (72 * box.height / dpi)  # units of the data in one point of the page
     places = apart([heights[i] for i in order], LINE * small() * unit, low, high)
     for i, y in zip(order, places, strict=True):
         ax.annotate(
@@ -30,9 +30,9 @@ def write(ax: Axes, names: list[str], heights: list[float], colours: list[str]) 
 
 
 def apart(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Rising places as near to the rising `wanted` ones as a gap between neighbours allows.
+    """Return rising places as near to the rising `wanted` places as a gap between neighbours allows.
 
-    Neighbours that are too near form a group around their mean; within [low, high] as far as there is room.
+    Neighbours that are too near form a group around their mean; places stay in [low, high] if there is room.
     """
     groups: list[list[float]] = []
     for place in wanted:

@@ -1,4 +1,4 @@
-"""The pictures of accuracy against a quantity: what is in each panel, and what its axes say."""
+"""Draw pictures of accuracy against a quantity: the content of each panel, and the labels of its axes."""
 
 import textwrap
 from collections.abc import Sequence
@@ -19,22 +19,21 @@ from .style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
 from .ticks import bytes_on_top, scale
 
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
-WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel
+WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # width of a page by its columns, in widths of one panel
 NO_BREAK = "\u00a0"
-MARGIN = 1.45  # of the x axis, a factor on both sides
-FOR_POINTS = 2 / 3  # of the x axis, at least, where a bound asks for room on the left
-MOST_PANELS = 12  # of one a slice or load, for a page that can be read
-ALONE_COLUMNS = {"screen": 8, "paper": 6, "column": 3}  # of panels with one series each
+MARGIN = 1.45  # factor of room on both sides of the x axis
+FOR_POINTS = 2 / 3  # least share of the x axis for the points, if a bound needs room on the left
+MOST_PANELS = 12  # most panels, one a slice or load, on a readable page
+ALONE_COLUMNS = {"screen": 8, "paper": 6, "column": 3}  # columns of panels with one series each
 
 
 @dataclass(frozen=True)
 class Panel:
-    """points: with `on_frontier` for this axis.  alone: the one series it is about; others are pale dots.
+    """A panel.  points: with `on_frontier` for this axis.  alone: its only series; others are pale dots.
 
-    bound: of `analysis.statistics.bounds.curves` on a wide grid of states; None where no bound is drawn.
-    whole: let the axis begin where the bound ends, however far left of the points that is.  own: of
-    `analysis.drawing.own_points`.
-    """
+    bound: from `analysis.statistics.bounds.curves` on a wide grid of states; None: no bound is drawn.
+    whole: let the axis begin at the end of the bound, even if that is far left of the points.  extra: from
+    `analysis.drawing.own_points`."""
 
     points: pd.DataFrame
     axis: str = "resident"
@@ -48,13 +47,13 @@ class Panel:
 def small_multiples(
     by_slice: dict[str, pd.DataFrame], *, axis: str = "resident", style: Style = SCREEN
 ) -> Figure:
-    """One panel a slice, all with the same axes, colours and markers."""
+    """Draw one panel a slice, all with the same axes, colours and markers."""
     made = [Panel(points, axis, slices_in_words([name])) for name, points in by_slice.items()]
     return panels(made, style=style, y_label="one slice a panel")
 
 
 def one_each(points: pd.DataFrame, slices: list[str], *, axis: str, style: Style = SCREEN) -> Figure:
-    """One panel a series, for a whole zoo: the others are pale dots in it."""
+    """Draw one panel a series, for many series: the other series are pale dots in it."""
     series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
     made = [Panel(points, axis, name, alone=name) for name in series["series"]]
     return panels(made, slices, style=style)
@@ -63,9 +62,9 @@ def one_each(points: pd.DataFrame, slices: list[str], *, axis: str, style: Style
 def panels(
     panels: Sequence[Panel], slices: Sequence[str] = (), *, style: Style = SCREEN, y_label: str = ""
 ) -> Figure:
-    """A page of panels: series, marks and bounds explained once; one axis and marker for all that agree.
+    """Draw a page of panels with one legend for all; panels with the same axis share limits and markers.
 
-    slices: over which accuracies are the mean, for label and caption; none where titles say it.
+    slices: the slices over which accuracies are means, for label and caption; none if titles name them.
     """
     everything = pd.concat([panel.points for panel in panels], ignore_index=True)
     each = any(panel.alone for panel in panels)
@@ -98,7 +97,7 @@ def panels(
 
 
 def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = True) -> str:
-    """Say in sentences how the numbers were made.  ranges: the picture shows how far seeds differ."""
+    """Return sentences on how the numbers were made.  ranges: the picture shows the spread of seeds."""
     over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
     seeds = span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
@@ -109,14 +108,14 @@ def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = 
 
 
 def subject(points: pd.DataFrame) -> str:
-    """Name the task and the depth of the model."""
+    """Return a sentence on the task and the depth of the model."""
     tasks, layers = sorted(points["task"].unique()), span(points["n_layers"].tolist())
     named = " and ".join(filter(None, (", ".join(tasks[:-1]), tasks[-1])))
     return f"Task{'s' * (len(tasks) > 1)} {named}, {layers} layer{'s' * (layers != '1')}."
 
 
 def tuned(points: pd.DataFrame) -> str:
-    """Say how the learning rate was chosen."""
+    """Return a sentence on how the learning rate was chosen."""
     if all(points["single_lr"]):
         return "One learning rate each, not tuned."
     lrs = span(points["lrs"].tolist())
@@ -124,7 +123,7 @@ def tuned(points: pd.DataFrame) -> str:
 
 
 def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> None:
-    """`alike`, the panels with this axis, set its limits and the markers, so that panels agree."""
+    """Draw one panel; the panels in `alike`, with the same axis, share its limits and the markers."""
     axis = AXES[panel.axis]
     everything = pd.concat([other.points for other in alike], ignore_index=True)
     draw.panel(ax, _drawn(panel), looks(everything), axis, panel.alone)
@@ -137,7 +136,7 @@ def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> Non
 
 
 def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
-    """Return where the axis may begin to show bounds left of its points, most of it left to these."""
+    """Return where the axis may begin to show bounds left of the points, which keep FOR_POINTS of it."""
     axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
     curves = [panel.bound for panel in panels if panel.bound is not None]
     ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]
@@ -146,7 +145,7 @@ def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
 
 
 def _marks(panels: Sequence[Panel], ax: Axes, letters: int) -> Handles:
-    """The legend of the marks in the panels that share the first one's axis, and of the bounds."""
+    """Return the legend of the marks and bounds in the panels that share the first panel's axis."""
     axis = AXES[panels[0].axis]
     alike = [panel for panel in panels if panel.axis == panels[0].axis]
     curves = [panel.bound for panel in alike if panel.bound is not None]
@@ -156,7 +155,7 @@ def _marks(panels: Sequence[Panel], ax: Axes, letters: int) -> Handles:
 
 
 def _drawn(panel: Panel) -> pd.DataFrame:
-    """Points with a number on this axis; a state of 0 stands at 1, where a log axis can show it."""
+    """Return the points with a number on this axis; a state of 0 becomes 1, to be shown on a log axis."""
     x = AXES[panel.axis].column
     known = panel.points.loc[panel.points[x].notna()]
     return known.assign(**{x: known[x].clip(lower=1)}) if x.startswith("state") else known
@@ -184,7 +183,7 @@ def _title(ax: Axes, panel: Panel, everything: pd.DataFrame, style: Style, inche
 def _axis_labels(
     axes: np.ndarray, panels: Sequence[Panel], slices: Sequence[str], y_label: str, columns: int, width: float
 ) -> dict[str, str]:
-    """Write what each axis says; where many panels say the same, return it, to be said once."""
+    """Label each axis; if more than two panels have the same labels, return these for the whole page."""
     counts = sorted({int(n) for panel in panels for n in panel.points["state_seq_len"]})
     tokens = ", ".join(map(str, counts[:-1])) + " or " * (len(counts) > 1) + str(counts[-1])
     words = y_label or slices_in_words(list(slices)).partition(": ")[0]
@@ -224,6 +223,6 @@ def _size(style: Style, rows: int, columns: int, each: bool) -> tuple[float, flo
 
 
 def span(counts: list[int]) -> str:
-    """ "3", or "3 to 5" where they differ."""
+    """Return "3", or "3 to 5" if the counts differ."""
     low, high = min(counts), max(counts)
     return f"{low}" if low == high else f"{low} to {high}"

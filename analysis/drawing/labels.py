@@ -1,4 +1,4 @@
-"""Write beside each marker the values of its knobs, or its name, where there is room."""
+"""Write beside each marker the values of its knobs, or its name, if there is room."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ GAP = 5.5  # points from the centre of a marker to its text
 
 
 def knob_names(points: pd.DataFrame) -> dict[str, list[str]]:
-    """series -> the numbers that vary in it (d_model, knobs), in the order that direct labels give them."""
+    """Return series -> the numbers that vary in it (d_model, knobs), in the order of its direct labels."""
     varying = {}
     for name, series in points.groupby("series", sort=True):
         values = pd.DataFrame([_values(row) for row in series.to_dict("records")])
@@ -22,13 +22,13 @@ def knob_names(points: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def knob_values(points: pd.DataFrame) -> list[str]:
-    """ "64/16" for each point: its values of `knob_names`."""
+    """Return "64/16" for each point: its values of `knob_names`."""
     names, rows = knob_names(points), points.to_dict("records")
     return ["/".join(_values(row).get(name, "-") for name in names[row["series"]]) for row in rows]
 
 
 def place(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    """Write "64/16" beside each marker whose surroundings are free, and nothing where they are not.
+    """Write "64/16" beside each marker that has free room around it, and nothing beside others.
 
     The figure must have its final layout: room is judged in points on the page.
     """
@@ -36,7 +36,7 @@ def place(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> Non
 
 
 def place_names(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    """Write the names of the points on the frontier, of which a crowd's legend says the family alone."""
+    """Write the names of the points on the frontier, because the legend of a crowd names only families."""
     texts = [name if on else "" for name, on in zip(points["series"], points["on_frontier"], strict=True)]
     _place(ax, points, texts, looks, x, AROUND + FAR_AROUND)
 
@@ -84,7 +84,7 @@ def _interval_boxes(ax: Axes, points: pd.DataFrame, x: str, scale: float) -> lis
 
 
 def _marks(ax: Axes, points: pd.DataFrame, centres: np.ndarray, x: str, scale: float) -> list[Box]:
-    """The room that markers, flags, dashes, intervals and dumbbells take, in points."""
+    """Return the boxes that markers, flags, dashes, intervals and dumbbells take, in points."""
     sides = [SIDES[edge] for edge in points["lr_edge"]]
     taken = [_box(cx, cy, 7, 7) for cx, cy in centres]
     taken += [

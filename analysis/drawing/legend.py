@@ -1,4 +1,4 @@
-"""A legend that explains every mark in the picture, and none that is not in it."""
+"""Make a legend that explains every mark in the picture, and no other marks."""
 
 import math
 import textwrap
@@ -21,7 +21,7 @@ from .ticks import in_bytes
 
 HOW_TO_READ = "how to read it"
 EXTRA = "points of your own"
-# Marks of our own, in black: matplotlib draws them beside their texts.
+# Our own marks, in black; matplotlib draws them beside their texts.
 FRONTIER = {"color": PALE, "linewidth": 3.2}
 HOLLOW = {"color": INK, "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
 READS = {
@@ -39,7 +39,7 @@ PALE_CROSS = CROSS | {"markeredgewidth": 0.8, "alpha": 0.45}
 
 
 def bold(points: pd.DataFrame) -> dict[str, str]:
-    """Legend texts that are headings -> their colours."""
+    """Return legend texts that are headings -> their colours."""
     families = {} if crowded(points) else family_colours(points)
     if one_family(points):
         families = dict.fromkeys(families, INK)
@@ -47,9 +47,9 @@ def bold(points: pd.DataFrame) -> dict[str, str]:
 
 
 def series_handles(points: pd.DataFrame, letters: int) -> Handles:
-    """One a series under its family, in brackets what its direct labels give; one a family in a crowd.
+    """Return an entry a series under its family, with its knobs in brackets; in a crowd an entry a family.
 
-    letters: in a line, here and below.
+    letters: letters in a line, here and below.
     """
     if crowded(points):
         return _families(points)
@@ -73,7 +73,7 @@ def series_handles(points: pd.DataFrame, letters: int) -> Handles:
 
 
 def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
-    """The marks that occur in these points."""
+    """Return the entries of the marks that occur in these points."""
     finished = points.loc[points["diverged"] < points["seeds"]]
     resident = axis.column == "state_resident"
     dumbbells = resident and bool((finished["state_touched"] != finished["state_resident"]).any())
@@ -117,7 +117,7 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
 
 
 def _at_chance(points: pd.DataFrame) -> pd.Series:
-    """Return whether the mean is at chance, or a seed of those that are drawn each."""
+    """Return whether the mean is at chance, or any seed of a point whose seeds are drawn separately."""
     lowest = [
         min(apart(word), default=mean) for word, mean in points[["seed_accuracies", "accuracy"]].to_numpy()
     ]
@@ -125,7 +125,7 @@ def _at_chance(points: pd.DataFrame) -> pd.Series:
 
 
 def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:
-    """The bounds that `draw.bounds` shows on axes that begin at `left`; in words, where the others are."""
+    """Return entries of the bounds that `draw.bounds` shows right of `left`, and words on the others."""
     ends = {
         label: max(reach(curve, label, axis) for curve in curves)
         for label in (bound_lines(axis) if curves else {})
@@ -147,7 +147,7 @@ def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: 
 
 
 def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
-    """Say where the bounds lie that a picture does not reach."""
+    """Return words on where the bounds lie that are left of the picture."""
     at = [ends[BITS[count]] for count in bits]
     if axis.ticks == BYTES:
         return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"
@@ -156,7 +156,7 @@ def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
 
 
 def extra_handles(extra: pd.DataFrame, letters: int) -> Handles:
-    """One a name of the points that are no records."""
+    """Return an entry for each name of the points that are no records."""
     return [
         Line2D(
             [], [], linestyle="none", marker=marker, markersize=7, color=colour, markeredgecolor="white",

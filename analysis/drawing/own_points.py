@@ -1,6 +1,6 @@
-"""Points of one's own in the picture of python -m analysis.pareto: --points FILE.csv.
+"""Read a user's own points for the picture of python -m analysis.pareto: --points FILE.csv.
 
-The first line names the columns, in any order; what stands behind a # is a comment.
+The first line names the columns, in any order; text after a # is a comment.
 
     name        what it is: an entry of the legend; points of one name share a star
     accuracy    0 to 1, of what the picture shows: its y axis names the split and the slices
@@ -25,13 +25,13 @@ from ..statistics.axes import AXES
 from .style import OTHER_COLOURS, SPARE_MARKERS
 
 INTERVAL = ("low", "high")
-MOST_NAMES = len(SPARE_MARKERS) * (1 + len(OTHER_COLOURS))  # that stars tell apart
+MOST_NAMES = len(SPARE_MARKERS) * (1 + len(OTHER_COLOURS))  # different stars
 
 
 def read(path: Path, axis: str) -> pd.DataFrame:
-    """One row a point: name, the column of the axis, accuracy, low, high (NaN without an interval).
+    """Return one row a point: name, the column of the axis, accuracy, low, high (NaN without an interval).
 
-    axis: a key of `AXES`.  ValueError, with one line for each mistake that the file has.
+    axis: a key of `AXES`.  ValueError, with one line for each mistake in the file.
     """
     x = AXES[axis].column
     table = written.read(path, ("name", x, "accuracy"), " and low, high where there is an interval")
@@ -50,7 +50,7 @@ def read(path: Path, axis: str) -> pd.DataFrame:
 
 
 def _mistakes(row: Mapping[str, str], x: str) -> Iterator[str]:
-    """Say what is wrong with the numbers of a point."""
+    """Yield what is wrong with the fields of a point."""
     interval = [name for name in INTERVAL if row.get(name)]
     values = {name: _number(row[name]) for name in (x, "accuracy", *interval)}
     if not row["name"]:

@@ -1,4 +1,4 @@
-"""A page: panels in a grid, a legend at their right or below them, a caption; and the page as files."""
+"""Lay out a page (panels in a grid, a legend at their right or below, a caption) and save it as files."""
 
 import io
 import math
@@ -21,19 +21,19 @@ Handles = list[Line2D | Patch]
 
 
 def new(width: float, height: float) -> Figure:
-    """An empty page of so many inches, whose panels will share what room there is."""
+    """Return an empty page of this size in inches, whose panels will share the room."""
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine())
 
 
 def grid(panels: int, most: int = 4) -> tuple[int, int]:
-    """Rows and columns, at most so many, near a square and with few empty places."""
+    """Return rows and columns, at most `most` columns, near a square and with few empty places."""
     wanted = min(most, math.ceil(math.sqrt(panels)))
     columns = min(range(wanted, most + 1), key=lambda count: (-panels % count, count))
     return math.ceil(panels / columns), columns
 
 
 def multiples(panels: int, style: Style, most: int) -> tuple[Figure, np.ndarray, int]:
-    """A page of panels that share their axes, at most so many side by side; the panels; their columns."""
+    """Return a page of panels that share their axes, at most `most` side by side; the panels; the columns."""
     lines, columns = grid(panels, most)
     width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.4}.get(columns, 2.0))
     figure = new(width, 0.6 + lines * min(0.72 * style.height, 0.8 * width / columns))
@@ -43,7 +43,7 @@ def multiples(panels: int, style: Style, most: int) -> tuple[Figure, np.ndarray,
 
 
 def clear(axes: np.ndarray, used: int, columns: int) -> None:
-    """Take away the places that are left over; the panels above them keep their numbers."""
+    """Remove the unused places; the panels above them get numbers on their x axes."""
     for ax in axes[used:]:
         ax.remove()
     for ax in axes[max(0, used - columns) : used]:
@@ -63,9 +63,9 @@ def finish(
 ) -> None:
     """Make room for the legend and the caption beside the panels, and fix the layout.
 
-    The page grows by what they need; in a style whose legend stands below, its width stays.
+    The page grows by the room that they need; if the legend stands below, the page keeps its width.
     x_label, y_label: common to all panels.
-    below: where the legend stands, if not where the style has it.  bold: legend text -> its colour.
+    below: whether the legend stands below; None: as in the style.  bold: legend text -> its colour.
     """
     width, height = figure.get_size_inches()
     under = style.below if below is None else below
@@ -97,7 +97,7 @@ def finish(
 
 
 def _lines(figure: Figure, text: str, inches: float) -> list[str]:
-    """The text in lines of at most so many inches, in small type."""
+    """Return the text in lines of at most this many inches, in small type."""
     letters = int(inches * 122 / small())
     while True:
         lines = textwrap.wrap(text, letters)
@@ -110,23 +110,23 @@ def _lines(figure: Figure, text: str, inches: float) -> list[str]:
 
 
 def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool = True) -> list[Path]:
-    """stem.png, and stem.pdf for print, each in one move."""
+    """Write stem.png, and stem.pdf for print, each atomically; return the paths."""
     forms = {"png": png, "pdf": pdf} if print_too else {"png": png}
     return [write(stem.with_name(f"{stem.name}.{end}"), form(figure, style)) for end, form in forms.items()]
 
 
 def png(figure: Figure, style: Style = SCREEN) -> bytes:
-    """The figure as PNG, without a date or a version in it: the same figure, the same bytes."""
+    """Return the figure as PNG without date or version, so that the same figure gives the same bytes."""
     return _bytes(figure, style, "png", {"Software": None})
 
 
 def pdf(figure: Figure, style: Style = SCREEN) -> bytes:
-    """The figure as PDF, fonts embedded, without a date or a version in it."""
+    """Return the figure as PDF with embedded fonts, without date or version."""
     return _bytes(figure, style, "pdf", {"CreationDate": None, "Producer": None, "Creator": None})
 
 
 def _legend(figure: Figure, handles: Handles, width: float, bold: dict[str, str]) -> Legend:
-    """Draw the legend in as many columns as fit into so many inches; one where that is no limit."""
+    """Draw the legend in as many columns as fit into `width` inches; in one column if that is infinite."""
     for columns in range(1 if width == math.inf else 4, 0, -1):
         legend = figure.legend(
             handles=handles, loc="upper left", ncols=columns, handlelength=1.6, labelspacing=0.42,

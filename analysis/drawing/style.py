@@ -10,7 +10,7 @@ import seaborn
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.markers import MarkerStyle
 
-# The hues of Okabe and Ito, each at a lightness of its own: told apart with any colour vision and in grey.
+# The hues of Okabe and Ito, each with a different lightness: distinct for any colour vision and in grey.
 FAMILY_COLOURS = {
     "attention": "#0072B2",
     "linear": "#9C3A00",
@@ -20,7 +20,7 @@ FAMILY_COLOURS = {
 }
 OTHER_COLOURS = ("#56B4E9", "#D0699B", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "p", "d", "h", "P", "8", "H", "<", ">")
-# A mixer has one marker in every picture, which no mixer of its family has that is often drawn with it.
+# A mixer has the same marker in every picture; mixers of its family often drawn beside it have others.
 MARKER_OF = {
     mixer: marker
     for marker, mixers in {
@@ -40,32 +40,31 @@ MARKER_OF = {
     }.items()
     for mixer in mixers.split()
 }
-SPARE_MARKERS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars, of what is no record
+SPARE_MARKERS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars for points of a user
 FAMILY_MARKERS = {"attention": "o", "linear": "s", "ssm": "^", "convolution": "D", "sparse": "v"}
 OTHER_MARKERS = ("P", "p", "d")
 EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "d": 1.1, "8": 1.05}
-HUES = (0.95, (0.42, 0.6))  # saturation, and lightness by turns, of series that are all of one family
+HUES = (0.95, (0.42, 0.6))  # saturation, and alternating lightness, of series that are all of one family
 INK, GREY, PALE = "#222222", "#777777", "#D8D8D8"
-BACKGROUND = "#C4C4C4"  # of the points that a panel is not about
+BACKGROUND = "#C4C4C4"  # colour of points that a panel is not about
 
 
 @dataclass(frozen=True)
 class Style:
-    """width, height: of the page without a legend, in inches; the height is that of one row of panels.
+    """Sizes of a page.  width, height: of the page without a legend, in inches, with one row of panels.
 
-    A legend stands below the panels where the width is a column's and cannot grow, else at their right.
-    """
+    The legend stands below the panels if the width is a column's and cannot grow, else at their right."""
 
     name: str
     width: float
     height: float
     font: float  # points
     small: float
-    marker: float  # points across
+    marker: float  # width of a marker in points
     below: bool
     captioned: bool  # a paper has captions of its own
-    letters: int  # in a line of the legend
-    across: int  # panels side by side, at most
+    letters: int  # letters in a line of the legend
+    across: int  # most panels side by side
 
 
 SCREEN = Style(
@@ -81,7 +80,7 @@ STYLES = {style.name: style for style in (SCREEN, PAPER, COLUMN)}
 
 
 def rc(style: Style) -> Any:
-    """matplotlib's settings for a style, to be held with `matplotlib.rc_context` while drawing and saving."""
+    """Return matplotlib's settings for a style; use `matplotlib.rc_context` while drawing and saving."""
     return {
         "font.family": "DejaVu Sans",
         "font.size": style.font,
@@ -115,12 +114,12 @@ CALM: Any = rc(SCREEN)
 
 
 def small() -> float:
-    """Points of what is written small in the style that holds."""
+    """Return the size of small text in the current style, in points."""
     return float(matplotlib.rcParams["legend.fontsize"])
 
 
 def marker_area() -> float:
-    """Square points of a marker of area 1 in the style that holds."""
+    """Return the square points of a marker of area 1 in the current style."""
     return float(matplotlib.rcParams["lines.markersize"]) ** 2
 
 
@@ -131,22 +130,21 @@ class Look:
 
     @property
     def area(self) -> float:
-        """Return the area at which this marker weighs as much to the eye as a circle of area 1."""
+        """Return the area at which this marker looks as large as a circle of area 1."""
         return EVEN.get(self.marker, 1.15)
 
 
 def crowded(points: pd.DataFrame) -> bool:
-    """More series than there are markers: a legend of them helps nobody, and each gets a panel instead."""
+    """Return whether there are more series than markers: each then gets a panel, not a legend entry."""
     return len(set(points["series"])) > len(MARKERS)
 
 
 def looks(points: pd.DataFrame) -> dict[str, Look]:
-    """series -> Look; the same for every panel that is drawn from the same points.
+    """Return series -> Look, the same for every panel that is drawn from the same points.
 
-    A family has a colour, a mixer a marker, in all pictures.  Where all points are of one family, each series
-    has a hue instead; further series of a mixer have markers that its family leaves.  A crowd's looks are
-    those of their families.
-    """
+    A family has a colour and a mixer a marker, in all pictures.  If all points are of one family, each series
+    has a hue instead; further series of a mixer have markers that are free in its family.  In a crowd each
+    series has the look of its family."""
     series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
     names, families = series["series"].tolist(), series["family"].tolist()
     colours = family_colours(points)
@@ -163,20 +161,20 @@ def one_family(points: pd.DataFrame) -> bool:
 
 
 def mixed(colour: str, strength: float) -> str:
-    """The colour in white: all of it at strength 1."""
+    """Return the colour mixed with white: pure at strength 1, white at 0."""
     red, green, blue = (1 - strength * (1 - channel) for channel in to_rgb(colour))
     return to_hex((red, green, blue))
 
 
 def _hues(count: int) -> list[str]:
-    """Return so many colours, round the circle, dark and light by turns."""
+    """Return `count` colours around the colour circle, alternately dark and light."""
     saturation, lights = HUES
     wheels = [seaborn.husl_palette(count, s=saturation, l=light).as_hex() for light in lights]
     return [wheels[i % len(wheels)][i] for i in range(count)]
 
 
 def _markers(series: pd.DataFrame) -> dict[str, str]:
-    """series -> marker: first each mixer has its own, known ones before others; what is left goes round."""
+    """Return series -> marker: a mixer's first series gets its own, known mixers first; others a free one."""
     rows = series.to_dict("records")
     second = series.duplicated("mixer").tolist()
     order = sorted(range(len(rows)), key=lambda i: (second[i], rows[i]["mixer"] not in MARKER_OF))
@@ -193,12 +191,12 @@ def _markers(series: pd.DataFrame) -> dict[str, str]:
 
 
 def family_colours(points: pd.DataFrame) -> dict[str, str]:
-    """family -> colour, known families first and in their order."""
+    """Return family -> colour, known families first and in their order."""
     return FAMILY_COLOURS | _others(points, OTHER_COLOURS)
 
 
 def family_markers(points: pd.DataFrame) -> dict[str, str]:
-    """family -> marker, for where a family is all that a mark tells."""
+    """Return family -> marker, for pictures where a mark shows only the family."""
     return FAMILY_MARKERS | _others(points, OTHER_MARKERS)
 
 
@@ -208,7 +206,7 @@ def _others(points: pd.DataFrame, choice: tuple[str, ...]) -> dict[str, str]:
 
 
 def by_family(column: pd.Series) -> pd.Series:
-    """A sort key: families in the order of FAMILY_COLOURS, other columns as they are."""
+    """Return a sort key: families in the order of FAMILY_COLOURS, other columns unchanged."""
     if column.name != "family":
         return column
     order = list(FAMILY_COLOURS)

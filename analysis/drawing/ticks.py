@@ -1,4 +1,4 @@
-"""The scale of an axis, with ticks as its quantity is spoken of."""
+"""Scale an axis, with ticks in the usual units of its quantity."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLoca
 from ..statistics.axes import BYTES, FP32, MEASURED, Axis
 from .style import GREY, small
 
-INCH = 0.52  # for a tick and its number, at least
+INCH = 0.52  # least inches for a tick and its number
 
 
 def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
-    """A log axis from low to high, so many inches long, with ticks as the quantity is spoken of."""
+    """Set a log axis from low to high, `inches` long, with ticks in the usual units of the quantity."""
     ax.set_xscale("log", base=10 if axis.ticks == MEASURED else 2)
     ax.set_xlim(low, high)
     if axis.ticks == MEASURED:
@@ -25,7 +25,7 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
 
 
 def bytes_on_top(ax: Axes, inches: float) -> None:
-    """Repeat an axis in scalars on top of the picture, in fp32 bytes."""
+    """Repeat an axis in scalars at the top of the picture, in fp32 bytes."""
     low, high = (x * FP32 for x in ax.get_xlim())
     ways: Any = (lambda scalars: scalars * FP32, lambda count: count / FP32)
     top = ax.secondary_xaxis("top", functions=ways)
@@ -37,7 +37,7 @@ def bytes_on_top(ax: Axes, inches: float) -> None:
 
 
 def in_bytes(count: float) -> str:
-    """Write a number of bytes as a person does: "64 KiB"."""
+    """Return a number of bytes in words: "64 KiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:g} {unit}"

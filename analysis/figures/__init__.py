@@ -1,1 +1,1 @@
-"""One small file a picture: `python -m analysis.figures --list`."""
+"""Draw pictures; each has a small file of its own: `python -m analysis.figures --list`."""

@@ -1,4 +1,4 @@
-"""Pictures of a folder of records: the published figures beside ours, and other views.
+"""Draw pictures of a folder of records: the published figures beside ours, and other views.
 
     python -m analysis.figures                                which pictures there are, and for which sweep
     python -m analysis.figures based_fig2 results/            one of them
@@ -6,7 +6,7 @@
     python -m analysis.figures --committed docs/results --out docs/figures
 
 RESULTS is a folder of records or an archive that `python -m zoo archive` made.  Each picture is NAME.png,
-NAME.pdf, NAME.csv with the numbers behind it, and NAME.txt with what it shows in sentences.  --committed
+NAME.pdf, NAME.csv with the numbers behind it, and NAME.txt with sentences on what it shows.  --committed
 makes every picture of every archive in a folder, as OUT/SWEEP/NAME, without the PDFs; but none
 of a sweep that still runs.
 """
@@ -99,7 +99,7 @@ def _make(
     print_too: bool = True,
     form: str = TERMINAL,
 ) -> int:
-    """Make them all; what one cannot show does not keep the others away, and is the exit code."""
+    """Make all pictures; return exit code 1 if one of them failed, which does not stop the others."""
     code = 0
     for line in (before := list(study.unread)):
         print(f"warning: {line}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Accuracy against state as Figures 2 and 8 of arXiv 2402.18668 show it: the mean of all slices.
+"""Draw accuracy against state like Figures 2 and 8 of arXiv 2402.18668: the mean of all slices.
 
-The state is counted twice: what a model really keeps, and what the published figures count of it.
+The state is counted in two ways: what a model really keeps, and what the published figures count of it.
 """
 
 import pandas as pd
@@ -15,13 +15,13 @@ from ..statistics.axes import AXES
 from .gallery import Picture, Study
 
 AXIS, RESIDENT = AXES["paper"], AXES["resident"]
-TOKENS = 1024  # in which the published figures count the state
+TOKENS = 1024  # length of the rows for which the published figures count the state
 
 
 def against_state(study: Study, style: Style, claims: str = "") -> Picture:
-    """Ours and the published points on the same axes where settings agree; else side by side.
+    """Draw our points and the published ones on the same axes if settings agree, else side by side.
 
-    claims: the figure whose claims are held against ours as well.
+    claims: the figure whose claims are also compared with our results.
     """
     ours, seeds = scored.means(study.table), scored.of_seeds(study.table)
     published = read.points("based_fig2")
@@ -56,7 +56,7 @@ def _panels(name: str, printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool)
 
 
 def _unknown(printed: pd.DataFrame) -> list[str]:
-    """Say how many published points have no known setting, so that what they keep is not known either."""
+    """Return a sentence on the published points without known settings, whose kept state is unknown too."""
     count = len(printed) - len(printed.dropna(subset=[RESIDENT.column]))
     where = "they appear only in the right panel"
     return [f"{count} published points do not state their setting: {where}."] if count else []

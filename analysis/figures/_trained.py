@@ -1,4 +1,4 @@
-"""The trained cells that pictures of later questions are about, named so that no two points look alike."""
+"""Select the trained cells for pictures of evaluations, named so that no two points look alike."""
 
 import pandas as pd
 
@@ -10,9 +10,9 @@ ABOUT = ["point", "mixer", "label", "family", "series", "d_model", "knobs", "sta
 
 
 def trained(study: Study) -> pd.DataFrame:
-    """One row a cell at its point's learning rate: run_id, seed and the columns ABOUT.
+    """Return one row for each cell at its point's chosen learning rate: run_id, seed and the columns ABOUT.
 
-    stack: "(Mamba2, Attention)", the layers, where a series has points of several stacks; else "".
+    stack: the layers, "(Mamba2, Attention)", if a series has points of several stacks; else "".
     """
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
@@ -21,7 +21,7 @@ def trained(study: Study) -> pd.DataFrame:
 
 
 def stacks(trained_cells: pd.DataFrame, layers: dict[str, str]) -> pd.Series:
-    """Return the stack of each cell in words; "" where all cells of its series have the same."""
+    """Return the stack of each cell in words; "" if all cells of its series have the same stack."""
     stack = pd.Series([f"({layers.get(run, '')})" for run in trained_cells["run_id"]], trained_cells.index)
     of_series = stack.groupby(trained_cells["series"]).agg(set).to_dict()
     several = [len(of_series[series]) > 1 for series in trained_cells["series"]]

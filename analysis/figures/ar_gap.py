@@ -1,4 +1,4 @@
-"""Show what a model of text loses to attention where it could look the token up, against its state."""
+"""Show a text model's extra loss over attention at tokens that it could look up, against its state."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,12 +9,12 @@ from ..drawing.style import GREY, Style, looks, marker_area
 from ._trained import ABOUT, trained
 from .gallery import Picture, Study
 
-FULL = "attention"  # the mixer that the others are held against
-LEAST = 0.01  # nats a token: a smaller gap has no parts
+FULL = "attention"  # the mixer with which the others are compared
+LEAST = 0.01  # nats a token; a smaller gap is not divided into parts
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
+    """Draw the answers to evaluation=ar_hits at the largest cutoff, each seed compared with attention's."""
     trained_cells = trained(study)
     gaps = of_seeds(study, trained_cells)
     rows = gaps.groupby("point", as_index=False).agg(
@@ -36,9 +36,8 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def of_seeds(study: Study, trained_cells: pd.DataFrame) -> pd.DataFrame:
-    """A row a point and seed of `trained`.  gap: nats a hit more than attention's.  apart: nats a token more,
-    and at_hits: the part of them that is at hits.
-    """
+    """Return a row for each point and seed of `trained`.  gap: extra nats a hit over attention.  apart: extra
+    nats a token over attention; at_hits: the part of `apart` that is due to hits."""
     answers = study.evaluations("ar_hits")
     answers = answers.loc[answers["cutoff"] == max(answers["cutoff"])].drop(columns="mixer")
     joined = answers.merge(trained_cells, on="run_id")

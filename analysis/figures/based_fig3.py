@@ -10,13 +10,13 @@ from ..statistics.axes import AXES
 from .gallery import Picture, Study
 
 TASKS = read.MQAR
-SHOWN = ("resident", "parameters")  # the axes, as the figure has them on top and at the bottom
+SHOWN = ("resident", "parameters")  # the axes, which the published figure has on top and at the bottom
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The mean of the slices, and the hardest alone, which is what the figure shows.
+    """Draw the mean of the slices, and the hardest slice alone, which the published figure shows.
 
-    The figure has no numbers that could be read; what it says is held against ours as orderings.
+    No numbers can be read off the published figure; its claims are compared with ours as orderings.
     """
     mean, alone = scored.means(study.table), scored.alone(study.table)
     test_slices = slices(study.table, "test")

@@ -6,5 +6,5 @@ from ..published import read
 from ._against_state import against_state
 
 TASKS = read.MQAR
-# the published points are those it shares with Figure 2; of the others an ordering is known
+# the published points are those shared with Figure 2; for the others only an ordering is known
 figure = partial(against_state, claims="based_fig8")

@@ -17,7 +17,7 @@ AXIS = Axis("step", "Training step", base=None, text="{:,.0f}".format)
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """One load.  A point's line is the mean of its seeds at the steps that all reached, where they agree."""
+    """Draw one load.  A point's line is the mean of its seeds at steps that all reached, if they agree."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
@@ -33,7 +33,7 @@ def figure(study: Study, style: Style) -> Picture:
     ]
 
     def add(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
-        """Each seed of the series."""
+        """Draw a thin line for each seed of the series."""
         units = dict(zip(series["point"], series["unit"], strict=True))
         for (point, _), line in seeds.loc[seeds["point"].isin(list(units))].groupby(["point", "run_id"]):
             ax.plot(line["step"], line["accuracy"], color=shade_of[units[point]], linewidth=0.5, alpha=0.6)

@@ -1,4 +1,4 @@
-"""Recall against how far back the key stands: a panel a mixer, a line a setting."""
+"""Recall against the distance back to the key: a panel a mixer, a line a setting."""
 
 from ..drawing.by_series import Axis, draw
 from ..drawing.style import Style
@@ -7,12 +7,12 @@ from ..statistics import groups, learning_rate
 from ..statistics.points import points
 from .gallery import Picture, Study
 
-FEWEST = 100  # answers at a distance, all seeds together; fewer say nothing
+FEWEST = 100  # answers at a distance over all seeds; fewer say too little to be shown
 AXIS = Axis("distance", "Tokens from the key to the query, at most")
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The hardest slice of the test split, whose distances reach farthest."""
+    """Draw the hardest slice of the test split, whose distances reach farthest."""
     table = cells.identify(study.table)
     hardest = cells.slices(table, "test")[-1]
     chosen = learning_rate.choose(table)

@@ -1,4 +1,4 @@
-"""What a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence's state."""
+"""State that a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence."""
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,9 @@ from ..records import cells
 from ..statistics import bounds
 from .gallery import Picture, Study
 
-ABOVE = "above_0.01"  # of the largest singular value
+ABOVE = "above_0.01"  # column: singular values above 0.01 of the largest
 BARS = {"kept": PALE, "touched": GREY, "used": "#0072B2", "needed": INK}
-LINE = 0.42  # inches of four bars
+LINE = 0.42  # inches for the four bars of a mixer
 ABOUT = (
     "State scalars of all layers after a part of a row was read, mean over seeds. Kept: what decoding holds. "
     "Touched: what the next step reads of it. Used: singular values of d(outputs after)/d(inputs before) "

@@ -1,4 +1,4 @@
-"""Beyond the longest training rows, and beyond their load: a panel a mixer and which of the two grows."""
+"""Accuracy on longer rows and larger loads than in training: a panel for each mixer and what grows."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -28,7 +28,7 @@ def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=extrapolation."""
     table = cells.identify(study.table)
     with_load = any(isinstance(axis, str) for axis in table["load_axis"])
-    load = cells.load_axis(table) if with_load else ""  # "": its length alone is varied
+    load = cells.load_axis(table) if with_load else ""  # "": only the length is varied
     given = study.evaluations(NAME)
     keys = [key for key in ("varied", LENGTH, load) if key in given]
     answers = answered(given, table, learning_rate.choose(table), keys, NAME)
@@ -55,7 +55,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _at_the_largest_load(answers: pd.DataFrame, load: str) -> pd.DataFrame:
-    """Keep of several loads at the longest length the largest that training had, and add `times`."""
+    """Keep only the largest load that training had at the longest length, and add the column `times`."""
     parts = []
     for (_, varied), part in _parts(answers, ["run_id", "varied"]):
         if varied == LENGTH and load in part:
@@ -75,14 +75,14 @@ def _parts(answers: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, 
 
 
 def _at(key: tuple[Any, ...], at: pd.DataFrame) -> dict:
-    """One point of a line: the seeds' accuracies, each the mean over what was asked of it there."""
+    """Return one point of a line: a summary of the seeds' accuracies, each a mean over its answers there."""
     scores = np.array([part["accuracy"].mean() for _, part in at.groupby("run_id")], dtype=float)
     named = dict(zip(("point", "varied", "times"), key, strict=True))
     return named | summary(scores) | {"chance": at["chance"].mean()}
 
 
 def _reach(answers: pd.DataFrame) -> pd.DataFrame:
-    """One row a point and what is varied: the largest value at which each seed keeps so much, as words."""
+    """Return a row for each point and varied setting: the largest value at which each seed holds a level."""
     rows = [
         {"point": point, "varied": varied}
         | {name: written(np.sort(part.drop_duplicates("run_id")[name].to_numpy(float))) for name in HOLDS}

@@ -1,4 +1,4 @@
-"""Show how well text that was just read is repeated, by its length: a panel a model, copies and guesses."""
+"""Show how well a model repeats text it just read, by the text's length: a panel a model."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ MARKED = {"fine": "-", "coarse": "--"}  # lengths that are drawn as vertical lin
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw the answers to evaluation=forgetting_curve, of Hugging Face models too; seeds are pooled."""
+    """Draw the answers to evaluation=forgetting_curve, also of Hugging Face models; seeds are pooled."""
     others = _of_others(study.of_others("forgetting_curve"))
     curves = others if len(others) and not _has_cells(study) else pd.concat([_of_cells(study), others])
     if curves.duplicated(["run_id", "length", "prefix", "repeat"]).any():
@@ -54,7 +54,7 @@ def _of_cells(study: Study) -> pd.DataFrame:
 
 
 def _of_others(answers: pd.DataFrame) -> pd.DataFrame:
-    """Each a point of its own, of a family of their own."""
+    """Return the answers of models that are no cells: each model is a point, in the family Hugging Face."""
     if answers.empty:
         return answers
     name = answers["run_id"]
@@ -69,7 +69,7 @@ def _of_others(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lengths(rows: pd.DataFrame) -> dict[str, Any]:
-    """One point: each memory length in words, its tokens and its interval."""
+    """Return the row of one point: each memory length in words, its tokens and its interval."""
     memory, result = memory_lengths(rows), {"point": rows["point"].iloc[0]}
     for name in ("fine", "coarse", "coarse_tested", "fine_unbroken"):
         length: Length = getattr(memory, name)

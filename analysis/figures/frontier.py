@@ -1,4 +1,4 @@
-"""Recall against resident state, with what no model can do: the picture of python -m analysis.pareto."""
+"""Recall against resident state, with the bound for any model: the picture of python -m analysis.pareto."""
 
 from ..drawing.figure import caption
 from ..drawing.style import Style
@@ -7,7 +7,7 @@ from .gallery import Picture, Study
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The mean of the slices, a panel a load; what one step reads in a further row where that is less."""
+    """Draw the mean of the slices, a panel a load; a further row shows what a step reads, if that is less."""
     shown = pareto(study.table)
     sentences = [caption(shown.points, shown.loads[0].slices if len(shown.loads) == 1 else ())]
     sentences += [f"Note: {note}" for note in shown.notes] + [f"Wrong: {line}" for line in shown.wrong]

@@ -1,7 +1,8 @@
-"""List the pictures that there are, and which of them belong to which sweep.
+"""List all pictures, and the pictures that belong to each sweep.
 
 A picture is a module of analysis/figures with a function `figure(study, style) -> Picture`; its name is the
-module's, and the first line of its docstring says what it shows.  A module with TASKS refuses all others.
+module's, and the first line of the module's docstring says what it shows.  A module with TASKS refuses cells
+of all other tasks.
 """
 
 import difflib
@@ -28,7 +29,7 @@ from ..records import readable
 from ..records.readable import as_csv
 from ..statistics import scored
 
-# A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
+# The pictures of a sweep, and of its toy form mini_NAME if mini_NAME has no line of its own.
 PICTURES = {
     "demo": ("frontier", "heat_map", "curves"),
     "precision": ("losses",),
@@ -38,7 +39,7 @@ PICTURES = {
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
-    # questions of ours
+    # sweeps for our own questions
     "mini_se_attn_selection": ("variants",),
     **{
         f"mini_adapt{of}": ("variants",)
@@ -58,7 +59,7 @@ PICTURES = {
     **dict.fromkeys(("atlas_heads", "atlas_lightning"), ("heat_map",)),  # all points have one state
     "atlas_keys": ("outer_product", "heat_map"),
     "atlas_many_keys": ("frontier", "heat_map"),
-    "atlas_many_keys_longer": ("heat_map",),  # of one size
+    "atlas_many_keys_longer": ("heat_map",),  # all points have one size
     "atlas_interference": ("interference", "heat_map"),
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
     "mini_state_bits_long": ("frontier", "state_bits"),
@@ -75,7 +76,7 @@ PICTURES = {
     ),
 }
 MINI = "mini_"
-PART = {  # the other cells are steps on the way, shorter, or read with full attention what these have trained
+PART = {  # the other cells are intermediate, shorter, or read with full attention what these trained
     "based_fig2_cpu": "mixer not in ['hyena', 'h3'] or steps > 6000",
     "mini_adapt": "lr == 0.003",
     "mini_adapt_text": "lr == 0.003",
@@ -85,11 +86,11 @@ PART = {  # the other cells are steps on the way, shorter, or read with full att
 
 @dataclass(frozen=True)
 class Study:
-    """Results as pictures want them.
+    """The results of a sweep, in the tables that pictures need.
 
     home: a results folder or an archive of one.  where: a condition of `analysis.records.where` on the
-    columns of `zoo.results.load`; cells for which it does not hold are left out.  "": all, or PART of a
-    study; where some started from others, those that started from none are left out.
+    columns of `zoo.results.load`; cells for which it does not hold are left out.  "": all cells, or the PART
+    of a study; if some cells started from others, the cells that started from none are left out.
     """
 
     home: Path
@@ -101,17 +102,17 @@ class Study:
 
     @cached_property
     def all(self) -> readable.Readable:
-        """Return every record of home that can be read, and a line on each of the others."""
+        """Return every record of home that can be read, and a line for each of the others."""
         return readable.readable(self.home)
 
     @property
     def table(self) -> pd.DataFrame:
-        """Return what `zoo.results.load` makes of the records that can be read, each cell once."""
+        """Return the table of `zoo.results.load` for the records that can be read, each cell once."""
         return self._read[0]
 
     @property
     def unread(self) -> list[str]:
-        """One line on each record that cannot be read or counts once."""
+        """Return a line for each record that cannot be read, and for cells that are there twice."""
         return self._read[1]
 
     @cached_property
@@ -122,20 +123,20 @@ class Study:
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """Return what `zoo.results.load_groups` makes of the records that can be read."""
+        """Return the table of `zoo.results.load_groups` for the records that can be read."""
         return groups(self.all.records)
 
     def evaluations(self, name: str) -> pd.DataFrame:
-        """Return the answers of cells to an evaluation after their training."""
+        """Return the trained cells' answers to an evaluation."""
         return load_evaluations(self.home, name)
 
     def of_others(self, name: str) -> pd.DataFrame:
-        """Return the answers of models that are no cells to an evaluation."""
+        """Return the answers to an evaluation of models that are no cells."""
         return load_of_others(self.home, name)
 
     @cached_property
     def layers(self) -> dict[str, str]:
-        """run_id -> the classes of its layers, in words."""
+        """Return, by run_id, the classes of a cell's layers, in words."""
         return {record["run_id"]: ", ".join(record.get("layers", [])) for record in self.all.records}
 
     @cached_property
@@ -149,11 +150,10 @@ class Study:
 
 @dataclass(frozen=True)
 class Picture:
-    """rows: the numbers behind the figure.
+    """A figure with its data.  rows: the numbers behind the figure.
 
-    tables: more of them, by the suffix of their file.  says: what it shows, a sentence each; the first is the
-    caption.
-    """
+    sentences: what the picture shows; the first sentence is the caption.  tables: more numbers, by the suffix
+    of their file."""
 
     figure: Figure
     rows: pd.DataFrame
@@ -162,14 +162,14 @@ class Picture:
 
 
 def names() -> list[str]:
-    """Every picture there is."""
+    """Return the names of all pictures, sorted."""
     here = __name__.rpartition(".")[2]
     modules = (module.name for module in pkgutil.iter_modules(figures.__path__))
     return sorted(name for name in modules if name[0] != "_" and name != here)
 
 
 def find(name: str) -> ModuleType:
-    """The module of a picture.  ValueError names the near ones."""
+    """Return the module of a picture.  ValueError: there is none; the message names similar ones."""
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -179,12 +179,12 @@ def find(name: str) -> ModuleType:
 
 
 def about(name: str) -> str:
-    """Return what a picture shows, in a line."""
+    """Return one line on what a picture shows."""
     return (find(name).__doc__ or "").strip().splitlines()[0]
 
 
 def pictures_of(sweep: str) -> tuple[str, ...]:
-    """Return the pictures of a sweep or its toy form.  ValueError: it has none."""
+    """Return the pictures of a sweep or of its toy form.  ValueError: it has none."""
     known = PICTURES.get(sweep) or PICTURES.get(sweep.removeprefix(MINI))
     if known is None:
         near = difflib.get_close_matches(sweep.removeprefix(MINI), PICTURES, n=2) or list(PICTURES)
@@ -196,7 +196,7 @@ def pictures_of(sweep: str) -> tuple[str, ...]:
 
 
 def draw(name: str, study: Study, style: Style) -> Picture:
-    """Make a picture; ValueError, one line, for what these results cannot show."""
+    """Make a picture.  ValueError, one line: these results cannot show it."""
     module = find(name)
     _check_task(name, module, study)
     with matplotlib.rc_context(rc(style)):
@@ -205,23 +205,23 @@ def draw(name: str, study: Study, style: Style) -> Picture:
 
 
 def with_run_ids(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return the rows with a column run_ids: the cells behind each point, so that it leads to its records.
+    """Return the rows with a column run_ids, the cells behind each point, so that its records can be found.
 
-    Rows that name their cells already stay as they are; models of others are no cells and have none.
+    Rows that already name their cells stay as they are; models that are no cells get no run_ids.
     """
     keys = [key for key in (["point"], ["series", "d_model", "knobs"]) if set(key) <= set(rows)]
     if {"run_id", "run_ids"} & set(rows) or not keys:
         return rows
     try:
         known = scored.means(study.table)
-    except ValueError:  # no cells here, only models of others
+    except ValueError:  # only models that are no cells
         return rows
     cells = known.groupby(keys[0], as_index=False)["run_ids"].agg(" ".join)
     return rows.merge(cells, on=keys[0], how="left")
 
 
 def _check_task(name: str, module: ModuleType, study: Study) -> None:
-    """A picture with a list of TASKS shows no other."""
+    """Raise ValueError if the picture has a list of TASKS and the study has cells of another task."""
     known = getattr(module, "TASKS", None)
     others = sorted(set(study.table["task"]) - set(known)) if known else []
     if known and others:
@@ -232,9 +232,8 @@ def _check_task(name: str, module: ModuleType, study: Study) -> None:
 
 
 def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True) -> list[Path]:
-    """stem.png, stem.pdf for print, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it
-    says.
-    """
+    """Write stem.png, stem.pdf for print, stem.csv, stem_SUFFIX.csv for each further table, and stem.txt with
+    the sentences; return the paths."""
     written = {ending: text.encode() for ending, text in texts(picture).items()}
     return page.save(picture.figure, stem, style, print_too=print_too) + [
         output.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
@@ -242,9 +241,7 @@ def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True)
 
 
 def command(make: Callable[[], Picture], stem: Path) -> int:
-    """Write one picture and name its files, or print one line of what
-    is wrong; return the exit code.
-    """
+    """Write one picture and print its files' names, or print one line on the error; return the exit code."""
     try:
         paths = write(make(), stem, SCREEN, print_too=False)
     except (ValueError, OSError) as error:
@@ -256,7 +253,7 @@ def command(make: Callable[[], Picture], stem: Path) -> int:
 
 
 def texts(picture: Picture) -> dict[str, str]:
-    """Return the text of each file by the end of its name: the numbers behind the picture, its sentences."""
+    """Return the text files by the end of their names: the numbers behind the picture, and its sentences."""
     tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
     return {f"{suffix}.csv": as_csv(table) for suffix, table in tables.items()} | {
         ".txt": "\n".join(picture.sentences) + "\n"

@@ -17,17 +17,16 @@ from ..statistics.chance import ONE_OF_N, chance_in_words
 from ..statistics.points import in_words
 from .gallery import Picture, Study
 
-APART = " | "  # a load and a slice of it
-TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which the columns say
+APART = " | "  # between a load and its slice
+TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which columns show
 SPACES = str.maketrans("=_", "  ")
-MOST = 40  # rows; of more settings, each series shows its best
-GUESS = {True: "chance, 1/n", False: "chance"}  # whether it is a guess among the row's values
+MOST = 40  # rows; if there are more settings, each series shows only its best
+GUESS = {True: "chance, 1/n", False: "chance"}  # whether chance is a guess among the row's values
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Cells of one load each are put together in the row of their mixer and setting; where there are several
-    tasks, or a slice was asked for in several loads, each load has its columns.
-    """
+    """Draw a row for each mixer and setting, with its cells of all loads; if there are several tasks, or if
+    several loads have the same slice, each load has its own columns."""
     rows = scored.alone(study.table)
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
     several = len({_head(load) for load in rows["load"]}) > 1
@@ -42,7 +41,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _best(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the unit with the best mean, for each series."""
+    """Return, for each series, the rows of the unit with the best mean."""
     means = rows.groupby(["series", "unit"], as_index=False).agg(mean=("accuracy", "mean"))
     best = means.sort_values("mean").drop_duplicates("series", keep="last")["unit"]
     return rows.loc[rows["unit"].isin(best)]
@@ -82,7 +81,7 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
 
 
 def _column_names(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Column -> its load ("": all are of one) and slice, in the order of loads and of difficulty."""
+    """Return column -> (load, or "" if there is only one; slice), in the order of loads and difficulty."""
     names = {}
     for load in dict.fromkeys(rows["load"] if rows["column"].str.contains(APART).any() else [""]):
         of_load = rows.loc[rows["load"] == load, "column"] if load else rows["column"]
@@ -94,7 +93,7 @@ def _column_names(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[st
 
 
 def _heads(column_names: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """Return for the words above the columns of a load where these columns begin and end."""
+    """Return, by the words above the columns of a load, where these columns begin and end."""
     loads = [load for load, _ in column_names.values()]
     spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
     return {
@@ -104,12 +103,12 @@ def _heads(column_names: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int
 
 
 def _head(load: str) -> str:
-    """Name what sets a load apart from others, but for its slices: "task cum parity"."""
+    """Return what sets a load apart from others, except its slices, in words: "task cum parity"."""
     return TESTS.sub("", load).translate(SPACES)
 
 
 def _keys_in_words(column_names: list[tuple[str, str]]) -> str:
-    """ "slice: seq_len above num_kv_pairs"; where loads have different keys, those of each."""
+    """Return "slice: seq_len above num_kv_pairs", or the keys of each load if they differ."""
     loads_of: dict[str, dict[str, None]] = {}
     for load, name in column_names:
         keys = " above ".join(part.partition("=")[0] for part in name.split(","))
@@ -122,7 +121,7 @@ def _keys_in_words(column_names: list[tuple[str, str]]) -> str:
 def _table(
     rows: pd.DataFrame, table: pd.DataFrame, column_names: dict[str, tuple[str, str]], letters: int
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Units by columns, with chance as the last row where it is known; what each row is called."""
+    """Return the table of units by columns, with chance as the last row if known; and its rows' names."""
     first = rows.drop_duplicates("unit").sort_values(
         ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
     )

@@ -1,4 +1,4 @@
-"""Draw what a key that was written again brings back, against how often it was written."""
+"""Draw which value a model recalls for an overwritten key, against the number of overwrites."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ LATEST, OLDEST, ANOTHER = "its last value", "its first value", "another key's va
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw the answers to evaluation=interference, a panel a kind of answer."""
+    """Draw the answers to evaluation=interference, with a panel for each kind of answer."""
     answers, rows = shares_of(study)
     blind = answers.loc[answers["kind"] == "0"].groupby(AXIS)["order_blind"].first()
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
@@ -34,17 +34,17 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def shares_of(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the answers of a study at the chosen learning rates, and what `shares` makes of them."""
+    """Return the answers of a study at the chosen learning rates, and their `shares`."""
     table = cells.identify(study.table)
     answers = answered(study.evaluations(NAME), table, learning_rate.choose(table), ["slice", "kind"], NAME)
     return answers, shares(answers).merge(table.drop_duplicates("point").loc[:, ABOUT], on="point")
 
 
 def shares(answers: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, number of overwrites and kind of answer: the mean over seeds with its interval.
+    """Return a row for each point, number of overwrites and kind of answer: the mean over seeds, an interval.
 
-    accuracy: the share of answers that are of this kind.  The one value of a key that was written once counts
-    as its last.
+    accuracy: the share of answers that are of this kind.  The only value of a key that was written once
+    counts as its last value.
     """
     kind, oldest = answers["kind"].astype(str), answers[AXIS].astype(str)
     what = np.select([kind == "0", kind == oldest, kind == "another"], [LATEST, OLDEST, ANOTHER], "")
@@ -82,8 +82,8 @@ def _draw(rows: pd.DataFrame, blind: pd.Series, caption: str, style: Style) -> A
 
 
 def _line(ax: Axes, rows: pd.DataFrame, look: Look, aside: float) -> None:
-    """One series: a line through the means, a mark each; a little beside the others, so that bars can be told
-    apart."""
+    """Draw one series: a line through the means, and their marks, shifted a little from other series so that
+    bars can be told apart."""
     rows = rows.sort_values("place").assign(place=lambda rows: rows["place"] + aside)
     means = rows["accuracy"].where(settled(rows))
     ax.plot(rows["place"], means, color=look.colour, linewidth=0.9, alpha=0.7)

@@ -1,4 +1,4 @@
-"""Show what each setting does: a panel a setting, a line for points that differ in it alone."""
+"""Show the effect of each setting: a panel a setting, a line for points that differ only in it."""
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,11 @@ from ..statistics import scored
 from ..statistics.seeds import settled, top
 from .gallery import Picture, Study
 
-DODGE = 0.07  # between lines at one word, in words
+DODGE = 0.07  # shift between lines at the same word; words are 1 apart
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The mean of all slices; results of one load."""
+    """Draw the mean of all slices, for results of one load."""
     rows = scored.means(study.table)
     of_setting = ladders(rows) if len(set(rows["load"])) == 1 else {}
     if not of_setting:
@@ -33,7 +33,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def tidy(of_setting: dict[str, list[Ladder]]) -> pd.DataFrame:
-    """knob, value, series, fixed, and what the point scored; one row a rung."""
+    """Return one row for each point of a ladder: knob, value, series, fixed, and the point's scores."""
     shown = ["mixer", "series", "d_model", "state_resident", "state_touched", *scored.SCORES]
     parts = [
         ladder.rows[shown].assign(knob=ladder.knob, value=ladder.values, fixed=ladder.fixed)
@@ -84,7 +84,7 @@ def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
 
 
 def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dict[str, float]) -> None:
-    """Write beside the end of each line what it holds fixed, or the mixer where the panel has several."""
+    """Write beside the end of each line its fixed settings, and its mixer if the panel has several."""
     several = len({ladder.rows["mixer"].tolist()[0] for ladder in group}) > 1
     texts, heights, colours = [], [], []
     for ladder in group:
@@ -97,7 +97,7 @@ def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dic
 
 
 def _words(group: list[Ladder]) -> dict[str, float]:
-    """value -> its place, the best on the left."""
+    """Return value -> its place on the axis, with the best value on the left."""
     rows = pd.concat([ladder.rows.assign(value=ladder.values) for ladder in group])
     best = {str(value): max(scores["accuracy"]) for value, scores in rows.groupby("value")}
     return {value: float(place) for place, value in enumerate(sorted(best, key=lambda name: -best[name]))}

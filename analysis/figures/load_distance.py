@@ -1,4 +1,4 @@
-"""Too much to hold, or too long ago: accuracy by load and distance, a panel a mixer and setting."""
+"""Accuracy by load and distance (too much to hold, or too long ago): a panel a mixer and setting."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from ..statistics.capacity import RECALL
 from ..statistics.points import in_words
 from .gallery import Picture, Study
 
-MOST = 16  # panels; of more settings, each series shows the one of largest capacity
-SURE = 2.0  # standard errors over the blind: fewer, and it is no better than they are
+MOST = 16  # panels; if there are more settings, each series shows the one of largest capacity
+SURE = 2.0  # standard errors above blind; an accuracy with fewer counts as no better than blind
 COLOURS, TRAINED = "cividis", "#FF5050"
 ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident"]
 
@@ -47,7 +47,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _largest(limits: pd.DataFrame) -> pd.DataFrame:
-    """Keep the point of each series that holds most."""
+    """Keep the point of each series with the largest capacity."""
     best = limits.sort_values("capacity").drop_duplicates("series", keep="last")["point"]
     return limits.loc[limits["point"].isin(best)]
 
@@ -70,7 +70,7 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
 
 
 def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str]:
-    """["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"]: of a row of `limits` and its grid."""
+    """Return ["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"] for a row of `limits` and its grid."""
     half_life = _number(limits, "half_life", "tokens", distances)
     never = "recalls nothing at the shortest distance"
     return [
@@ -80,7 +80,7 @@ def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str
 
 
 def _number(row: dict, name: str, unit: str, grid: list[int]) -> str:
-    """Write a limit with its interval, where that has a width; "": there is no such number."""
+    """Return a limit in words, with its interval if that has a width; "": there is no such number."""
     ends = [row[key] for key in (name, f"{name}_low", f"{name}_high")]
     if np.isnan(ends).any():
         return ""
@@ -103,7 +103,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
     known = ~np.isnan(wide["accuracy"])
     _boundary(ax, wide["accuracy"] >= RECALL, known, color="white", linewidth=1.8)
     _boundary(ax, wide["trained"] == 1, known, color=TRAINED, linewidth=1.4, linestyle=":")
-    # what a guess scores as well
+    # accuracies that a guess reaches too
     blind = np.where(np.isnan(wide["blind"]), wide["guess"], wide["blind"])
     error = np.hypot(wide["error"], np.nan_to_num(wide["blind_error"]))
     y, x = np.nonzero(wide["accuracy"] <= blind + SURE * error)
@@ -115,7 +115,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
 
 
 def _boundary(ax: Axes, inside: np.ndarray, known: np.ndarray, **look: Any) -> None:
-    """Draw a line between neighbours of which one is inside and one is not."""
+    """Draw a line between neighbouring places, one of which is inside and the other outside."""
     for lines, within, there in ((ax.hlines, inside, known), (ax.vlines, inside.T, known.T)):
         both, differ = there[:-1] & there[1:], within[:-1] != within[1:]
         for across, along in np.argwhere(both & differ):

@@ -1,4 +1,4 @@
-"""Recall against the load (pairs, say): a panel a mixer, a line a setting, darker with more state."""
+"""Recall against the load (such as pairs): a panel a mixer, a line a setting, darker with more state."""
 
 from ..drawing.by_series import Axis, draw
 from ..drawing.figure import caption
@@ -9,7 +9,7 @@ from .gallery import Picture, Study
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Each slice by itself, be it of one cell or of cells trained on one load each."""
+    """Draw each slice by itself, for cells tested on several loads or for cells trained on one load each."""
     rows = scored.alone(study.table)
     axis = cells.load_axis(study.table)
     slices = rows.drop_duplicates("slice").sort_values(axis).to_dict("records")

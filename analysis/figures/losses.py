@@ -13,11 +13,11 @@ from ..records import cells
 from ..statistics import learning_rate
 from .gallery import Picture, Study
 
-MOST_NAMES = 6  # lines of a panel that its legend names
+MOST_NAMES = 6  # most settings of a panel that its legend names
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """One load, each point at its chosen learning rate; every seed has its own line."""
+    """Draw one load, each point at its chosen learning rate, with a line for every seed."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     about = _points(table, chosen)
@@ -33,14 +33,14 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _points(table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, in the order of a legend: by family, and from small to large."""
+    """Return one row a point, in the order of a legend: by family, and from small to large."""
     about = chosen.merge(table.drop_duplicates("point").drop(columns="lr"), on="point")
     about = about.sort_values(["family", "mixer", "series", "d_model", "state_resident", "point"])
     return about.assign(unit=_units(about), order=range(len(about)))
 
 
 def _units(about: pd.DataFrame) -> list[str]:
-    """Name what sets a point apart within its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
+    """Return what sets each point apart within its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
     widths = about.groupby("label")["d_model"].transform(lambda values: values.nunique() > 1).tolist()
     units = []
     for row, wide in zip(about.to_dict("records"), widths, strict=True):
@@ -60,7 +60,7 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, colour: str) -> None:
-    """All settings of one mixer, in dashes by turns; their names where they are few."""
+    """Draw all settings of one mixer in alternating dashes, and a legend if they are few."""
     label = rows["label"].iloc[0]
     units = list(dict.fromkeys(rows["unit"]))
     for number, unit in enumerate(units):

@@ -1,4 +1,4 @@
-"""Validation accuracy against the learning rate: a panel a mixer, the chosen one ringed, every seed a dot."""
+"""Validation accuracy against the learning rate: a panel a mixer, the chosen rate ringed, a dot a seed."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -17,11 +17,11 @@ from .gallery import Picture, Study
 
 AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
 EDGE = {"low": "<", "high": ">"}
-BOTTOM = -0.09  # of the accuracies, with room for crosses
+BOTTOM = -0.09  # lower end of the accuracy axis, with room for crosses
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """One load; of a point with one learning rate there is no profile."""
+    """Draw one load.  ValueError: every point has only one learning rate, and so no profile."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     if all(chosen["single_lr"]):
@@ -50,7 +50,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    """One row a point and learning rate."""
+    """Return one row for each point and learning rate."""
     rows = []
     for _, group in seeds.groupby(["point", "lr"]):
         low, high, how = interval(group["accuracy"].to_numpy(float))
@@ -75,7 +75,7 @@ def _names(table: pd.DataFrame) -> pd.DataFrame:
 
 def _marks(seeds: pd.DataFrame) -> Marks:
     def add(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
-        """Dots for seeds, crosses for those that diverged, a ring and a flag for the chosen."""
+        """Draw a dot a seed, a cross for a diverged seed, and a ring and a flag for the chosen rate."""
         of = seeds.merge(series[["point", "lr", "unit"]], on=["point", "lr"])
         ok, lost = of.loc[~of["diverged"]], of.loc[of["diverged"]]
         colours = [[shade_of[unit] for unit in some["unit"]] for some in (ok, lost)]

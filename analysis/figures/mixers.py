@@ -1,4 +1,4 @@
-"""Every mixer in a line: its points by accuracy, larger marks for more state, the best first."""
+"""Accuracy of every mixer, a line a mixer with the best first, larger marks for more state."""
 
 import math
 
@@ -18,15 +18,15 @@ from ..records.cells import slices
 from ..statistics import scored
 from .gallery import Picture, Study
 
-HEIGHT = 0.17  # inches of a line
-COLUMNS = 2  # side by side, where there are more than FEW mixers
+HEIGHT = 0.17  # inches a line
+COLUMNS = 2  # columns of lines if there are more than FEW mixers
 FEW = 20
-AREAS = (0.3, 1.5)  # of the marks of the smallest state, and of RANGE times as much or more
+AREAS = (0.3, 1.5)  # area of the mark of the smallest state, and of a state RANGE times as large or more
 RANGE = 16.0
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The mean of all slices; results of one load.
+    """Draw the mean of all slices, for results of one load.
 
     A mixer's place is that of its point nearest to the middle size, so that all are compared at one size.
     """
@@ -44,9 +44,8 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add each point's place, 0 the best mixer at the middle size, and how many times the smallest its state
-    is.
-    """
+    """Add each point's place, 0 for the best mixer at the middle size, and `times`, the ratio of its state to
+    the smallest state."""
     size = np.log(rows["state_resident"].to_numpy(float))
     times = [float(each) for each in np.exp(size - size.min())]
     rows = rows.assign(off=np.abs(size - np.median(size)), times=times).sort_values("off", kind="stable")
@@ -70,12 +69,12 @@ def _draw(rows: pd.DataFrame, text: str, style: Style) -> Figure:
 
 
 def _area(times: float) -> float:
-    """Return the area of a mark, which grows with the logarithm of the state: so many times the smallest."""
+    """Return the area of a mark, which grows with the logarithm of `times`, its state over the smallest."""
     return AREAS[0] + (AREAS[1] - AREAS[0]) * min(1.0, math.log(times, RANGE))
 
 
 def _lines(ax: Axes, rows: pd.DataFrame) -> None:
-    """The marks of every picture, their axes changed over, and a dotted line at chance."""
+    """Draw the usual marks with their axes swapped, and a dotted line at chance."""
     colours, names = family_colours(rows), rows.drop_duplicates("place")
     swapped = Affine2D([[0, 1, 0], [1, 0, 0], [0, 0, 1]]) + ax.transData
     for row in rows.to_dict("records"):
@@ -89,7 +88,7 @@ def _lines(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _handles(rows: pd.DataFrame, style: Style) -> Handles:
-    """The families, three sizes, and what other pictures mark so as well."""
+    """Return the legend entries of the families, of three sizes, and of marks common to all pictures."""
     colours, least = family_colours(rows), min(rows["state_resident"].tolist())
     families = rows.sort_values("family", key=by_family)["family"].unique()
     spots = [(family, colours[family], 1.0) for family in families]

@@ -1,4 +1,4 @@
-"""Measured recall against that of a sum of outer products which nothing has trained, of the same shape."""
+"""Trained recall against the recall of an untrained sum of outer products of the same shape."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ from .gallery import Picture, Study
 
 TOKENS = ["task.vocab_size", "task.num_keys"]
 SHAPES, TASK = "channels of a key x of a value", "tokens of the task"
-SETTINGS = [*TOKENS, TASK_CLASS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # a table may lack
+SETTINGS = [*TOKENS, TASK_CLASS, "mixer.num_heads", "mixer.value_dim", "mixer.activation"]  # may be missing
 SIMULATED = (*OF_MQAR, "zoo.tasks.mqar_keys.KeysMQAR")
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw each point of lightning attention with one head, on MQAR or mqar_keys."""
+    """Draw each point of lightning attention with one head, trained on MQAR or mqar_keys."""
     rows = compared(study.table)
     sentences = [
         "Mean over all loads. Horizontal: an untrained sum of outer products whose keys are as far apart as "
@@ -31,7 +31,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def compared(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, as `scored.means` has it, with what is simulated.  ValueError: there is none."""
+    """Return the rows of `scored.means` with the simulated recall.  ValueError: no point can be simulated."""
     table = table.reindex(columns=[*dict.fromkeys([*table, *SETTINGS])])
     one_head = (table["mixer"] == "lightning_attention") & (table["mixer.num_heads"] == 1)
     table = table.loc[one_head & (table[TASK_CLASS].isna() | table[TASK_CLASS].isin(SIMULATED))]

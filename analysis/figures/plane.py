@@ -18,7 +18,7 @@ ABOUT = [
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw each mixer that was trained on all of these tasks at where its two means are."""
+    """Draw each mixer that was trained on all of these tasks at its two means."""
     rows = sides(study.table)
     recall, tracking = (rows[name].iloc[0].split() for name in ("recall_tasks", "tracking_tasks"))
     sentences = [
@@ -29,9 +29,8 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def sides(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a mixer: its mean of the tracking tasks as accuracy, with an interval; of recall as recall.
-
-    ValueError: no mixer has been trained on tasks of both kinds.
+    """Return one row a mixer: the mean of its tracking tasks (accuracy) and of its recall tasks (recall),
+    each with an interval.  ValueError: no mixer has been trained on tasks of both kinds.
     """
     means, seeds = complete(scored.means(table)), scored.of_seeds(table)
     kinds = {"recall": RECALL, "tracking": TRACKING}

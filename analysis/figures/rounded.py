@@ -1,4 +1,4 @@
-"""Accuracy of each point with its state rounded, against what it has with an exact one, a panel a format."""
+"""Accuracy of each point with a rounded state against its accuracy with an exact one, a panel a format."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from ..statistics.paired import holm
 from .gallery import Picture, Study
 
 FORMATS = {"int8": "8 bits", "int4": "4 bits", "int3": "3 bits"}
-NAMED = 0.3  # so much is lost that a mark has its name
-KNOWN = 0.5  # accuracy in fp32: what is hardly recalled cannot be lost
+NAMED = 0.3  # a mark whose point loses more accuracy has its name beside it
+KNOWN = 0.5  # least accuracy in fp32 for tests: what is hardly recalled cannot be lost
 MIDDLE, LARGE = (1200, 1800), (4000, 5500)  # scalars
 RECURRENT = ("linear", "ssm")
-CORRECTING = {  # these mixers read what they hold of a key before they write
+CORRECTING = {  # mixers that read the value stored for a key before they write
     "comba", "deltanet", "gated_deltanet", "gated_deltanet_2", "gated_deltaproduct", "kimi_delta_attention",
     "mesanet", "moneta", "preconditioned_gated_deltanet", "preconditioned_kda", "q_delta", "rwkv7",
     "titans_linear", "titans_mlp", "ttt_linear", "ttt_mlp", "yaad",
@@ -32,7 +32,7 @@ UNMARKED = {"lr_edge": "", "coverage": 1.0, "low": float("nan"), "high": float("
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw the answers to evaluation=state_bits that round every token, with a scale a key channel."""
+    """Draw the answers to evaluation=state_bits that round at every token, with a scale a key channel."""
     rows = rounded(study)
     caption = (
         "Mean over test slices and seeds. The state is rounded to this many bits after every token, with one "
@@ -61,9 +61,9 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def rounded(study: Study) -> pd.DataFrame:
-    """One row a point: ABOUT, its accuracy in fp32 and in each of FORMATS that was asked for, and seeds.
+    """Return one row a point: ABOUT, its accuracy in fp32 and in each of FORMATS with answers, and seeds.
 
-    Of the slices on which a cell was asked all of them.  ValueError: there is none.
+    Only the slices of a cell with answers in all these formats count.  ValueError: there is none.
     """
     given = study.evaluations(EVALUATION)
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
@@ -99,11 +99,11 @@ def _panel(ax: Axes, rows: pd.DataFrame, name: str, of_series: dict[str, Look]) 
 
 
 def _tests(rows: pd.DataFrame) -> pd.DataFrame:
-    """Compare what 4 bits cost at two sizes and two kinds of mixer; empty where too few can be compared.
+    """Test the accuracy that 4 bits cost, by size and by kind of mixer; empty if too few can be compared.
 
     of: rule, at about 1,600 scalars, a: CORRECTING, b: others (Mann-Whitney); size, a: about 1,600, b: about
     5,000 (Wilcoxon's signed ranks); order, a: Spearman's correlation of fp32 and 4 bits over n_a points.
-    a, b: the medians.  n_a, n_b: mixers.  ahead: mixers that have more with b's state at 4 bits than with
+    a, b: the medians.  n_a, n_b: mixers.  ahead: mixers that score more with b's state at 4 bits than with
     a's in fp32.  p: two-sided, by Holm.
     """
     if "int4" not in rows:

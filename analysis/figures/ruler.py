@@ -17,7 +17,7 @@ from .gallery import Picture, Study
 
 TASKS = ("ruler_lite",)
 NAMES = list(GROUPS)
-MARKS = "osD^v"  # of the lengths, from the shortest
+MARKS = "osD^v"  # markers of the lengths, from the shortest
 SCORES = ("accuracy", "exact_rows")
 ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
 
@@ -74,7 +74,7 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
 
 
 def _of_length(point: str, length: int, part: pd.DataFrame) -> list[dict]:
-    """One row a group: its mean in each seed, and over the seeds."""
+    """Return one row a group of tasks, with the mean over its tasks in each seed and over the seeds."""
     seeds = {name: _by_group(part, name) for name in SCORES}
     guess = part.drop_duplicates("subtask").set_index("subtask")["chance"].to_dict()
     points = []
@@ -88,7 +88,7 @@ def _of_length(point: str, length: int, part: pd.DataFrame) -> list[dict]:
 
 
 def _by_group(part: pd.DataFrame, score: str) -> pd.DataFrame:
-    """A row a seed, a column a group; a diverged seed scores 0."""
+    """Return a table with a row a seed and a column a group of tasks; a diverged seed scores 0."""
     wide = part.assign(**{score: part[score].fillna(0.0)}).pivot(
         index="run_id", columns="subtask", values=score
     )

@@ -1,4 +1,4 @@
-"""Nunez et al. 2024, arXiv 2412.13328, the ablations, asked of recall: what each setting does."""
+"""Nunez et al. 2024, arXiv 2412.13328, the ablations, measured on recall: the effect of each setting."""
 
 from ..drawing.figure import caption
 from ..drawing.style import Style
@@ -13,7 +13,7 @@ TASKS = read.MQAR
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The paper's ablations are figures of language models' perplexity: only their orderings are compared."""
+    """Draw our ablations; the paper's are perplexities of language models, so only orderings are compared."""
     rows = scored.means(study.table)
     of_setting = ladders(rows)
     if not of_setting:

@@ -16,11 +16,11 @@ from .gallery import Picture, Study
 
 ABOUT = ["point", "mixer", "label", "family", "d_model", "knobs", "accuracy"]
 QUESTION = ["what", "seq_len", "batch"]
-SHAPES = ("-", "--", ":", "-.")  # of lines: a batch each
+SHAPES = ("-", "--", ":", "-.")  # line styles, one for each batch size
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw the answers to evaluation=speed; the median over the seeds of a setting."""
+    """Draw the answers to evaluation=speed, as medians over the seeds of a setting."""
     points = scored.means(study.table)
     of = study.table.drop_duplicates("run_id")[["run_id", "point"]].merge(points[["point", "series"]])
     of = of.assign(series=(of["series"] + " " + stacks(of, study.layers)).str.strip())

@@ -1,4 +1,4 @@
-"""How many bits a state needs: accuracy against all bits that a rounded state takes, under the bound."""
+"""Accuracy against all bits that a rounded state takes, with the upper bound for any model."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,8 @@ from .gallery import Picture, Study
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw the answers to evaluation=state_bits; beside them what is enough, what theory says, and what
-    explains the loss."""
+    """Draw the answers to evaluation=state_bits; tables give the bits that are enough, the predictions of
+    theory, and what explains the loss."""
     given = answers(study.home, study.where)
     points = frontier.points(given)
     enough, theory = frontier.enough(given), frontier.predicted(given)

@@ -1,4 +1,4 @@
-"""Show how many pairs a state recalls: capacity at 90 per cent against state, with a power law a mixer."""
+"""Show how many pairs a state recalls: capacity at 90 per cent against state, with a power law per mixer."""
 
 import textwrap
 from typing import Any
@@ -23,13 +23,13 @@ from .gallery import Picture, Study
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
 DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
-ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, from a mark whose capacity lies outside the loads
-ROOM = 1.5  # beside the points, a factor
-STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars, where bounds are computed
+ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, for arrows at capacities outside the loads
+ROOM = 1.5  # factor of room on both sides of the points
+STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars at which bounds are computed
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Loads may be slices of one cell or cells of their own; see `analysis.statistics.capacity`."""
+    """Draw the capacities; a load may be a slice or a cell of its own, see `analysis.statistics.capacity`."""
     if (axis := cells.load_axis(study.table)) != cells.PAIRS:
         raise ValueError(f"state_scaling counts pairs, and these rows have {axis}: loads draws that.")
     about = scored.means(study.table)
@@ -50,7 +50,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
-    """bound -> (state, pairs): the smallest state at which it lets that many pairs be recalled."""
+    """Return bound -> [(state, pairs)]: the smallest state at which the bound allows that many pairs."""
     limits: dict[str, list[tuple[float, float]]] = {BOUND: [], HEURISTIC: []}
     table = bounds.of_mqar(table)
     vocabularies = table[bounds.VOCAB_SIZE].unique().tolist() if bounds.VOCAB_SIZE in table else []
@@ -100,7 +100,7 @@ def _draw(
 
 
 def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
-    """Mark a point at its capacity, with an arrow where that lies outside the loads."""
+    """Draw a point at its capacity, with an arrow if the capacity lies outside the loads."""
     censored = row["censored"]
     y = {"": row["pairs"], "above": max(loads), "below": min(loads)}[censored]
     ax.scatter(
@@ -126,7 +126,7 @@ def _pairs(ax: Axes, loads: list[float]) -> None:
 
 
 def _least(capacities: pd.DataFrame, limits: dict[str, list[tuple[float, float]]]) -> float:
-    """Return where the axis begins: the smallest state, or what the heuristic gives for the smallest load."""
+    """Return the start of the axis: the smallest state of the points and of the heuristic bound."""
     return min([min(capacities["state"]), *(state for state, _ in limits[HEURISTIC])])
 
 

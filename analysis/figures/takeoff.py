@@ -1,4 +1,4 @@
-"""When training takes off: the share of seeds that have, against steps, and how many never do."""
+"""Share of seeds whose training has taken off, against training steps, and how many never take off."""
 
 import pandas as pd
 
@@ -26,7 +26,7 @@ ABOUT = [
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw a staircase a series, at its chosen learning rate; the tables compare every two of them."""
+    """Draw a staircase a point, at its chosen learning rate; the table compares every two of them."""
     table = cells.identify(study.table)
     shown = table.drop_duplicates("run_id").merge(
         learning_rate.choose(table)[["point", "lr"]], on=["point", "lr"]

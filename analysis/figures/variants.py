@@ -1,4 +1,4 @@
-"""Variants beside each other: a line a point, a dot a seed, their mean and how far it can be trusted."""
+"""Variants side by side: a line a point, a dot a seed, a bar for the mean of the seeds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from ..statistics import scored
 from .gallery import Picture, Study
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "run_ids", "chance")
-HEIGHT = 0.24  # inches of a line
+HEIGHT = 0.24  # inches a line
 Distinctive = dict[
     str, dict[str, object]
-]  # label -> the settings that set its points apart, with what most have
+]  # label -> the settings that set its points apart, each with its most common value
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """The mean of all slices; results of one load, the best variant first."""
+    """Draw the mean of all slices, for results of one load, with the best variant first."""
     rows = scored.of_one_load(study.table)
     distinctive = {
         str(label): {key: _common(kin[key].tolist()) for key in _distinctive(kin)}
@@ -43,9 +43,9 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def names(rows: pd.DataFrame, distinctive: Distinctive) -> list[str]:
-    """The label, and what sets a point apart from others of its mixer: "SE-Attn, summary=mean_key".
+    """Return each point's label and what sets it apart within its mixer: "SE-Attn, summary=mean_key".
 
-    What more than half of a mixer's points have goes without saying (`usual` says it once).
+    A value that more than half of a mixer's points have is left out (`usual` states it once).
     """
     names_of = []
     for row in rows.to_dict("records"):
@@ -70,13 +70,13 @@ def _setting(key: str, value: object) -> str:
 
 
 def _common(values: Sequence[object]) -> object:
-    """Return the value that more than half have; None: there is none."""
+    """Return the value of more than half of the points; None: there is none."""
     most, times = Counter(values).most_common(1)[0]
     return most if 2 * times > len(values) else None
 
 
 def _distinctive(kin: pd.DataFrame) -> list[str]:
-    """The settings that differ; of a recipe those alone that tell more than the ones before them."""
+    """Return the settings that differ; those of a recipe only if they tell more points apart than before."""
     distinctive, kinds = [], 1
     for key in ("d_model", *settings(kin)):
         apart = len(kin[[*distinctive, key]].astype(str).drop_duplicates())

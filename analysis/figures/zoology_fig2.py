@@ -17,7 +17,7 @@ AXIS = Axis("d_model", "Width d_model", "channels")
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Each load with ours and published where settings agree; else the published loads, then ours."""
+    """Draw each load with ours and published if settings agree; else the published loads, then ours."""
     ours, seeds = scored.alone(study.table), scored.of_seeds(study.table)
     published = read.points("zoology_fig2")
     compared = beside.compare(published, ours)
@@ -48,6 +48,6 @@ def _panels(printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[li
 
 
 def _short(name: str) -> str:
-    """ "64 tokens, 4 pairs"."""
+    """Return a slice in words: "64 tokens, 4 pairs"."""
     seq_len, pairs = (part.split("=")[1] for part in name.split(","))
     return f"{seq_len} tokens, {pairs} pairs"

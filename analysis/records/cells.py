@@ -1,6 +1,6 @@
-"""Sort cells into points of a picture, and say what each cell scored.
+"""Sort cells into points of a picture, and compute what each cell scored.
 
-A *cell* is one training run.  A *point* is everything that a cell is but its learning rate and its seed.
+A *cell* is one training run.  A *point* is all settings of a cell except its learning rate and its seed.
 A *series* is the points that share a legend entry: one mixer, with the settings that are words (a selection
 rule, a feature map) fixed.  A *load* is what a cell was asked to do: points of two loads have no common axis.
 """
@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
-COUNTED = ("adaptation.trained", "adaptation.share")  # what a recipe came to
-PRECISION = "precision"  # the trainer's: it changes what is computed, so no line mixes two
+COUNTED = ("adaptation.trained", "adaptation.share")  # results of a recipe, not settings
+PRECISION = "precision"  # the trainer's; it changes the results, so no line mixes two precisions
 NOT_A_LOAD = ("task.seed",)
 MISSING = ""
 PAIRS = "num_kv_pairs"
@@ -20,9 +20,9 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
 def identify(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `zoo.results.load` with the columns of `named`, where all of it is one load.
+    """Return the table of `zoo.results.load` with the columns of `named`, for cells of one load.
 
-    Raises ValueError for cells that no single picture can show together.
+    ValueError: no single picture can show these cells together.
     """
     for column in SAME_IN_ONE_PICTURE:
         values = sorted(table[column].unique().tolist())
@@ -35,14 +35,14 @@ def identify(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `zoo.results.load` with three more columns.
+    """Return the table of `zoo.results.load` with three more columns.
 
-    load: what sets this cell's task apart from others in the table, in words; "" where there is one load.
-    series: the legend entry: the mixer's label, and those of its settings that are words and vary here; the
-    precision of training where it varies counts as one.
+    load: what sets this cell's task apart from others in the table, in words; "" if there is only one load.
+    series: the legend entry: the mixer's label, and those of its settings that are words and vary here; a
+    varying precision of training counts as such a setting.
     knobs: the settings that are numbers and vary here within a load, "feature_dim=16"; and the steps of
-    training, where only they tell some points apart.
-    Raises ValueError where two points would look the same in every picture.
+    training, if only they tell some points apart.
+    ValueError: two points would look the same in every picture.
     """
     table = table.assign(load=load_names(table))
     cells = table.drop_duplicates("run_id")
@@ -52,17 +52,17 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def loads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """load -> its rows of the table of `named`, from short and easy to long and hard."""
+    """Return load -> its rows of the table of `named`, from short and easy to long and hard."""
     return {name: table.loc[table["load"] == name] for name in sorted(table["load"].unique(), key=_numbers)}
 
 
 def slices(table: pd.DataFrame, split: str) -> list[str]:
-    """The slices of a split, from short and few to long and many."""
+    """Return the slices of a split, from short and few to long and many."""
     return sorted(table.loc[table["split"] == split, "slice"].unique(), key=_numbers)
 
 
 def load_axis(table: pd.DataFrame) -> str:
-    """The key of a slice that says how much a row asks to be kept.  ValueError: there is none, or several."""
+    """Return the key of a slice that says how much a row asks to keep.  ValueError: there is not just one."""
     axes = set(table["load_axis"]) if "load_axis" in table else {PAIRS}
     axes = {axis for axis in axes if isinstance(axis, str) and axis in table}
     tasks = ", ".join(sorted(set(map(str, table["task"]))))
@@ -75,28 +75,28 @@ def load_axis(table: pd.DataFrame) -> str:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """The columns that hold settings of the mixer, of its rounded state, or of the recipe that adapted it.
+    """Return the columns with settings of the mixer, of its rounded state, or of the recipe that adapted it.
 
-    One that takes two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
+    A setting with two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
     """
     columns = [str(name) for name in table if str(name).startswith(("mixer.", "state_codec.", "adaptation."))]
-    columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
+    columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # it has its own column
     most = table.groupby("point")[columns].nunique().max().to_dict()
     return [name for name in columns if most[name] <= 1]
 
 
 def axis_in_words(axis: str) -> str:
-    """ "Key-value pairs", "Num tokens": below an axis."""
+    """Return the label of an axis: "Key-value pairs", "Num tokens"."""
     return "Key-value pairs" if axis == PAIRS else axis.replace("_", " ").capitalize()
 
 
 def seed_scores(table: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
-    """One row a cell: point, lr, seed, run_id, diverged, and the means over slices of accuracy and coverage.
+    """Return one row a cell: point, lr, seed, run_id, diverged, mean accuracy and mean coverage over slices.
 
     The mean over the slices `of` is unweighted.  A diverged cell scores 0, here and therefore everywhere: in
-    the choice of the learning rate and in what is reported, so that a setting that survives on one lucky seed
-    does not look good.
-    Raises ValueError when a finished cell lacks a slice.
+    the choice of the learning rate and in the reported scores, so that a setting that survives only on one
+    lucky seed does not look good.
+    ValueError: a finished cell lacks a slice.
     """
     cells = table.drop_duplicates("run_id").set_index("run_id")
     rows = table.loc[(table["split"] == split) & table["slice"].isin(of)]
@@ -115,7 +115,7 @@ def seed_scores(table: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
 
 
 def slices_in_words(slices: list[str]) -> str:
-    """The slices for a label: "seq_len, num_kv_pairs = 64, 8"; "mean of 2 slices: (..) = (64, 4), .."."""
+    """Return slices in words: "seq_len, num_kv_pairs = 64, 8"; "mean of 2 slices: (..) = (64, 4), .."."""
     pairs = [[part.split("=") for part in name.split(",")] for name in slices]
     keys = ", ".join(key for key, _ in pairs[0])
     values = [", ".join(value for _, value in pair) for pair in pairs]
@@ -125,7 +125,7 @@ def slices_in_words(slices: list[str]) -> str:
 
 
 def word(value: object) -> str:
-    """A setting as a person writes it: 8.0 -> "8", None and NaN -> ""."""
+    """Return a setting as a person writes it: 8.0 -> "8", None and NaN -> ""."""
     if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
         return MISSING
     if isinstance(value, float) and value.is_integer():
@@ -134,26 +134,26 @@ def word(value: object) -> str:
 
 
 def load_names(table: pd.DataFrame) -> list[str]:
-    """Return for each row what varies here of that which makes a load: "task=mqar, filler=safe"."""
+    """Return for each row the parts of its load that vary in the table: "task=mqar, filler=safe"."""
     tested = table.loc[table["split"] == "test"].groupby("run_id")["slice"]
     tests_of = {run: slices_in_words(sorted(set(names), key=_numbers)) for run, names in tested}
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
 
     def within(name: str) -> list[str]:
-        """A setting of a task must take two values under one task."""
+        """Return the groups in which a setting must vary: the tasks for a task's setting, else all rows."""
         return parts["task"] if name.startswith("task.") else [""] * len(table)
 
     parts = {name: values for name, values in parts.items() if _vary(values, within(name))}
     tests = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
     if len(set(tests)) > 1:
-        parts.pop("state_seq_len", None)  # the slices say it
+        parts.pop("state_seq_len", None)  # the slices contain it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
     named += [tests] if len(set(tests)) > 1 else []
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
 
 
 def _load_columns(table: pd.DataFrame) -> list[str]:
-    """Return the columns that make a load, but for the slices and the settings that are keys of these."""
+    """Return the columns that make a load, without the slices and the settings that are keys of slices."""
     keys = {part.partition("=")[0] for name in table["slice"].unique() for part in name.split(",")}
     settings = sorted(str(column) for column in table if str(column).startswith("task."))
     apart = {*NOT_A_LOAD, *(f"task.{key}" for key in keys)}
@@ -161,7 +161,7 @@ def _load_columns(table: pd.DataFrame) -> list[str]:
 
 
 def _told_apart(table: pd.DataFrame) -> pd.DataFrame:
-    """Name the steps of every point, if each one's cells took as many.  ValueError: it does not help."""
+    """Add the steps to the knobs if all cells of each point took as many.  ValueError: that does not help."""
     steps = table.loc[table["status"] == "ok"].groupby("point")["steps"].agg(["min", "max"])
     if (steps["min"] == steps["max"]).all():
         words = steps["max"].map(" steps={}".format).to_dict()
@@ -184,8 +184,8 @@ def _lookalikes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(cells: pd.DataFrame) -> pd.DataFrame:
-    """run_id, series and knobs for the cells of one mixer."""
-    names = sorted(settings(cells.dropna(axis="columns", how="all")))  # those of its own
+    """Return run_id, series and knobs for the cells of one mixer."""
+    names = sorted(settings(cells.dropna(axis="columns", how="all")))  # only the mixer's own
     words = {n.removeprefix("mixer."): [word(value) for value in cells[n]] for n in [*names, PRECISION]}
     width = [word(value) for value in cells["d_model"]]
     load = cells["load"].tolist()
@@ -202,7 +202,7 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vary(values: list[str], load: list[str]) -> bool:
-    """Return whether a setting takes two values under one load (or task), and so does not only follow it."""
+    """Return whether a setting takes two values under one load (or task) and so does not just follow it."""
     return len(set(zip(values, load, strict=True))) > len(set(load))
 
 

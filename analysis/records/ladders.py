@@ -1,4 +1,4 @@
-"""Ladders: points of one mixer that differ in one setting alone, so that what it does can be read off."""
+"""Find ladders: points of one mixer that differ in one setting alone, which shows the setting's effect."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,8 @@ WIDTH = "d_model"
 
 @dataclass(frozen=True)
 class Ladder:
-    """knob: the setting, as the mixer's yaml has it.  rows: one a value, in rising order where values are
-    numbers.  fixed: the settings that this ladder holds, and others of its knob and mixer at another value.
-    """
+    """Points that differ in `knob` alone, a setting named as in the mixer's yaml.  rows: one for each value,
+    rising if values are numbers.  fixed: settings that differ from other ladders of this knob and mixer."""
 
     knob: str
     rows: pd.DataFrame
@@ -30,7 +29,7 @@ class Ladder:
 
 
 def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
-    """knob -> its ladders of two rungs or more.
+    """Return knob -> its ladders of two points or more.
 
     points: rows of one load with the columns mixer, series, d_model and mixer.<setting>, as
     `analysis.statistics.scored.means` returns them.

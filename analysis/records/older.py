@@ -1,4 +1,4 @@
-"""Settings that a record lacks because it is older than they are, at the value that was in force then."""
+"""Fill in settings that an old record lacks, with the values that were in force when it was made."""
 
 import re
 from collections import defaultdict
@@ -13,7 +13,7 @@ _TARGET = re.compile(r"^_target_: *(\S+)", re.MULTILINE)
 
 
 def alike(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the records of one folder, filled with those settings that others of the mixer there name."""
+    """Return the records of one folder, filled with settings that other records of the same mixer name."""
     read, named = list(records), defaultdict(set)
     for record in read:
         named[record["mixer"]] |= record["mixer_settings"].keys()
@@ -21,8 +21,8 @@ def alike(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def filled(record: dict[str, Any], only: Container[str] | None = None) -> dict[str, Any]:
-    """Return the record with the settings that zoo's mixers have been given since, so that it and a record of
-    today with the same value are one series.
+    """Return the record with the settings that its mixer has gained since, so that it is of one series with a
+    record of today with the same values.
 
     only: the settings to fill; None: all.
     """
@@ -33,6 +33,6 @@ def filled(record: dict[str, Any], only: Container[str] | None = None) -> dict[s
 
 @cache
 def _targets() -> dict[str, str]:
-    """Stem of a mixer's yaml -> its class."""
+    """Return the stem of a mixer's yaml -> the mixer's class."""
     found = {path.stem: _TARGET.search(path.read_text()) for path in (CONF / "mixer").glob("*.yaml")}
     return {stem: match[1] for stem, match in found.items() if match}

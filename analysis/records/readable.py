@@ -1,4 +1,4 @@
-"""The records of folders and archives that can be read, and what is wrong with the others."""
+"""Read the sound records of folders and archives, and list what is wrong with the others."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +16,9 @@ from .where import where
 
 
 class Readable(NamedTuple):
-    """table: what `zoo.results.load` makes of the sound records.  wrong: a line on each of the others.
-
-    notes: one on each folder that bears another name than its record.  records: the sound ones.
-    """
+    """The result of reading.  table: of `zoo.results.load` for the sound records.  wrong: a line for each of
+    the others.  records: the sound ones.  notes: for one home, a line for each folder with another name than
+    its record; for several, a line that counts the cells that are in two of them."""
 
     table: pd.DataFrame
     wrong: list[str]
@@ -28,10 +27,10 @@ class Readable(NamedTuple):
 
 
 def readable(*homes: Path) -> Readable:
-    """Read what can be read of results folders and archives, and of those that lie in a folder without cells.
+    """Read the sound records of results folders and archives, also of those inside a folder without cells.
 
-    A cell that two of them have with other scores is there twice, the second time under its folder's name.
-    ValueError: one of them is not there, or nothing can be read.
+    A cell that two homes have with different scores is kept twice, the second time under its folder's name.
+    ValueError: a home does not exist, or nothing can be read.
     """
     if len(homes) == 1 and meant(homes) == [*homes]:
         reading = store.Reading(homes[0])
@@ -47,9 +46,8 @@ def readable(*homes: Path) -> Readable:
 
 
 def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows for which a condition of `analysis.records.where` holds; all for "".  ValueError: it is none,
-    or nothing is left.
-    """
+    """Return the rows for which a condition of `analysis.records.where` holds; all rows for "".
+    ValueError: it is no condition, or no row is left."""
     try:
         rows = where(table, condition) if condition else table
     except ValueError as error:
@@ -60,9 +58,9 @@ def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """A table as every command of analysis/ writes it: the same numbers, the same bytes.
+    """Return a table as CSV, as every command of analysis/ writes it: equal numbers give equal bytes.
 
-    A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it; numbers stay numbers.
+    A word that a spreadsheet would compute ("=HYPERLINK(..)") gets a ' before it; numbers stay numbers.
     """
     words = [str(column) for column in table if table[column].dtype.kind in "OUT"]
     quiet = {name: [inert(value) for value in table[name].tolist()] for name in words}
@@ -71,11 +69,11 @@ def as_csv(table: pd.DataFrame) -> str:
 
 
 def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """(the table with each cell once, a line that names those that were there twice).
+    """Return the table with each cell once, and a line that names the cells that were there twice.
 
-    A folder and a copy of it, merged under other names, hold the same record: it counts once.
-    ValueError: two records say that they are the same cell, and disagree; or two cells differ in nothing
-    (point, learning rate and seed are equal) but their run_id, and would pass for two seeds.
+    A folder and a copy of it, merged under other names, hold the same record, which counts once.
+    ValueError: two records claim to be the same cell, and disagree; or two cells have equal point, learning
+    rate and seed but different run_ids, and would be taken for two seeds.
     """
     rows = table.drop_duplicates()
     again = rows.loc[rows.duplicated(["run_id", "split", "slice"]), "run_id"]
@@ -101,6 +99,6 @@ def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def listed(names: list[str], most: int = 4) -> str:
-    """ "a; b; c; d and 7 more": names may have commas."""
+    """Return "a; b; c; d and 7 more", with semicolons because names may have commas."""
     rest = len(names) - most
     return "; ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

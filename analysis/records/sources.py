@@ -19,7 +19,7 @@ _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra
 
 @dataclass(frozen=True)
 class Problem:
-    """A record that is not drawn, and why, in one line."""
+    """A record that is not drawn, and the reason in one line."""
 
     where: str
     why: str
@@ -27,7 +27,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that has an error.txt instead of a result.  first: its message, in one line."""
+    """A cell that has an error.txt instead of a result.  first: the error's message in one line."""
 
     run_id: str
     first: str
@@ -38,10 +38,10 @@ class Failure:
 class Sources:
     """The content of some results folders and archives.
 
-    homes_named: names of what was asked for.  names: of the folders and archives in it.
-    folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
-    twice: how many cells lie there twice, with the same scores, and count once.
-    again: point -> the point of an earlier folder, or of an earlier run, that it repeats with other scores.
+    homes_named: names of the homes that were given.  names: of the folders and archives in them.
+    folders: run_id -> the folder with the record's files.  origin: run_id -> place in names.
+    twice: how many cells are there twice with the same scores, and count once.
+    again: point -> the point of an earlier folder or run that it repeats with other scores.
     """
 
     homes_named: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Sources:
     failures: list[Failure] = field(default_factory=list)
 
     def text(self, run_id: str, name: str) -> str:
-        """A file of a record; "" where there is none, and where it cannot be read, which is a problem."""
+        """Return the text of a record's file; "" if there is none, or if it cannot be read (a problem)."""
         folder = self.folders[run_id]
         try:
             return text(folder, name, linked=False) if (folder / name).is_file() else ""
@@ -64,18 +64,18 @@ class Sources:
             return ""
 
     def problem(self, run_id: str, why: str) -> None:
-        """Once, however often it is met."""
+        """Note a problem of a record, once even if it is met again."""
         problem = Problem(run_id, why.replace(f"{self.folders[run_id]}/", ""))
         self.problems += [] if problem in self.problems else [problem]
 
 
-Key = tuple[Any, ...]  # of `_names`
+Key = tuple[Any, ...]  # a name of a cell, see `_names`
 Cells = list[tuple[store.Home, dict[str, Any]]]
 Earlier = dict[Key, list[dict[str, Any]]]
 
 
 def read(homes: Sequence[Path]) -> Sources:
-    """Every record once.  ValueError: no such folder, or neither a record nor a failure that can be read."""
+    """Read every record once.  ValueError: a home does not exist, or no record can be read."""
     sources, earlier = Sources([_absolute(home).name for home in homes]), Earlier()
     inner = [(place, outer) for outer in homes for place in places(outer)]
     for home, outer in inner:
@@ -83,7 +83,7 @@ def read(homes: Sequence[Path]) -> Sources:
         try:
             _read(home, sources, earlier)
         except (ValueError, OSError, zipfile.BadZipFile) as error:
-            if home == outer:  # asked for by its own name
+            if home == outer:  # this home was named itself
                 raise ValueError(one_line(error)) from None
             sources.problems.append(Problem(home.name, one_line(error).replace(f"{home.parent}/", "")))
     if not sources.records:
@@ -92,8 +92,8 @@ def read(homes: Sequence[Path]) -> Sources:
 
 
 def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
-    """Add what lies in one folder or archive."""
-    # the name of a folder or archive, with that of the folder it lies in where another has the same
+    """Add the records and failures of one folder or archive to `sources`."""
+    # the name of the folder or archive, with its parent's name if another one has the same name
     path = _absolute(home)
     name = path.name.removesuffix(".zip")
     name = name if sources.names.count(path.name) < 2 else f"{path.parent.name}/{name}"
@@ -102,7 +102,7 @@ def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
 
 
 def _add(cells: Cells, name: str, sources: Sources, earlier: Earlier) -> None:
-    """Add some cells; a point that is there already with other scores is drawn again, under this name."""
+    """Add cells to `sources`; a point that is there with other scores is drawn again, under this name."""
     again = {record["point"] for _, record in cells if _known(record, earlier) is False}
     for folder, record in cells:
         if record["point"] not in again and _known(record, earlier):
@@ -119,10 +119,9 @@ def _add(cells: Cells, name: str, sources: Sources, earlier: Earlier) -> None:
 
 
 def _cells(home: Path, sources: Sources) -> list[Cells]:
-    """The finished cells of one folder: each once, then the second runs of those that have one, and so on.
+    """Return the finished cells of one folder: first each cell once, then second runs of cells, and so on.
 
-    The failed and the unreadable go into `sources`.
-    """
+    Failed and unreadable cells go into `sources`."""
     runs: list[Cells] = []
     known: list[dict[Key, dict[str, Any]]] = []
     for folder in store.cells(home):
@@ -149,7 +148,7 @@ def _cells(home: Path, sources: Sources) -> list[Cells]:
 
 
 def _first_free(record: dict[str, Any], runs: list[dict[Key, dict[str, Any]]]) -> int | None:
-    """Return which run of its cell a record is, from 0; None: one with its scores is there."""
+    """Return which run of its cell a record is, from 0; None: a run with the same scores is there."""
     for number, run in enumerate(runs):
         same = [run[key] for key in _names(record) if key in run]
         if not same:
@@ -160,13 +159,13 @@ def _first_free(record: dict[str, Any], runs: list[dict[Key, dict[str, Any]]]) -
 
 
 def _known(record: dict[str, Any], earlier: Earlier) -> bool | None:
-    """Return whether an earlier folder has this cell with these scores; None: it does not have the cell."""
+    """Return whether an earlier folder has this cell with these scores; None: none has this cell."""
     known = [other for key in _names(record) for other in earlier.get(key, [])]
     return any(_scores(other) == _scores(record) for other in known) if known else None
 
 
 def _names(record: dict[str, Any]) -> Iterator[Key]:
-    """Return the names by which a second record of the same cell is known."""
+    """Yield the names by which to recognise a second record of the same cell."""
     yield (record["run_id"],)
     yield record["point"], record["lr"], record["seed"]
 
@@ -176,12 +175,12 @@ def _scores(record: dict[str, Any]) -> Any:
 
 
 def _absolute(home: Path) -> Path:
-    """Return the absolute path without following links, of which one may lead to itself."""
+    """Return the absolute path without following links, because a link may lead to itself."""
     return Path(os.path.abspath(home))
 
 
 def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
-    """A record under its folder's name: a cell, a point and a legend entry of their own."""
+    """Return the record under its folder's name, so that it has its own cell, point and legend entry."""
     return record | {
         "run_id": f"{record['run_id']}@{name}",
         "point": f"{record['point']}@{name}",

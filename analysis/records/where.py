@@ -1,12 +1,12 @@
-"""Read the conditions of --where on the columns of a table, by Python's own parser; nothing is executed.
+"""Read the conditions of --where on the columns of a table with Python's own parser; nothing is executed.
 
     mixer == 'based' and (d_model >= 64 or lr in [0.001, 0.003])
     32 <= d_model < 128 and not mixer.gate == 'none'
     causal and mixer.block_size > mixer.top_k
 
 A condition compares columns, numbers, quoted words, True and False with ==, !=, <, <=, >, >= or `in [..]`;
-and, or, not and parentheses join several.  A column whose name has other characters than letters, digits, _
-and dots stands in backticks.  An empty field fulfils no comparison but !=.
+and, or, not and parentheses join several.  Write a column in backticks if its name has other characters than
+letters, digits, _ and dots.  An empty field fulfils only the comparisons != and `not in`.
 """
 
 import ast
@@ -30,7 +30,7 @@ _EXAMPLE = "mixer == 'based' and d_model >= 64"
 
 
 class _Operand(NamedTuple):
-    """A value for each row.  text: as it was written; constant: the same value for all."""
+    """A value for each row.  text: as written in the condition; constant: all rows have the same value."""
 
     values: list[object]
     text: str
@@ -38,7 +38,7 @@ class _Operand(NamedTuple):
 
 
 def where(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """Return the rows for which the condition holds.  ValueError, one line: what is wrong in it."""
+    """Return the rows for which the condition holds.  ValueError, one line: the condition is wrong."""
     quoted: list[str] = []
 
     def named(match: re.Match[str]) -> str:
@@ -68,7 +68,7 @@ def _unreadable(text: str) -> str:
 
 
 class _Reader:
-    """Evaluates the few forms of expression that a condition may have; any other is refused by name."""
+    """An evaluator of the few forms of expression that a condition may have; others raise ValueError."""
 
     def __init__(self, table: pd.DataFrame, quoted: dict[str, str]) -> None:
         self.table, self.quoted = table, quoted
@@ -84,7 +84,7 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return [not each for each in self.holds(node.operand, depth + 1)]
         if isinstance(node, ast.Compare):
-            # whether every link of a chain such as 32 <= d_model < 128 holds
+            # a chain such as 32 <= d_model < 128 holds if every link holds
             sides = [node.left, *node.comparators]
             links = zip(sides[:-1], node.ops, sides[1:], strict=True)
             parts = [self._comparison(left, op, right) for left, op, right in links]
@@ -121,7 +121,7 @@ class _Reader:
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """Return the column that a name such as mixer.gate stands for; None: it is no name."""
+    """Return the column that a name such as mixer.gate names; None: the node is no name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (before := _dotted(node.value)) is not None:
@@ -140,7 +140,7 @@ def _constant(node: ast.expr) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return a bool, float or str, or None where there is no value; anything else as its words."""
+    """Return a bool, float or str, or None if there is no value; anything else as str."""
     if value is None or value is pd.NA or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, bool):
@@ -149,7 +149,7 @@ def _plain(value: object) -> object:
 
 
 def _compared(left: _Operand, op: type[ast.cmpop], right: _Operand) -> list[bool]:
-    """Compare row by row.  ValueError where no two values of the sides are of one kind."""
+    """Compare row by row.  ValueError: no value of one side is of the kind of a value of the other side."""
     kinds = [{type(value) for value in side.values if value is not None} for side in (left, right)]
     if all(kinds) and not kinds[0] & kinds[1]:
         words = [

@@ -1,4 +1,4 @@
-"""A CSV that somebody wrote beside the results: what was expected, what was claimed."""
+"""Read a CSV that a person wrote beside the results, such as expectations or claims."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,10 @@ LARGEST = 2**24  # bytes
 
 
 def read(path: Path, needed: Sequence[str], also: str = "") -> pd.DataFrame:
-    """Its rows, every field as text; lines that start with # are comments.
+    """Return the rows of a CSV, every field as text; text after a # is a comment.
 
-    also: columns that the file may have beside the needed, for the message.
-    ValueError, one line: it is not there, is no table, has no row, or lacks a column.
+    also: words on further columns that the file may have, for the message.
+    ValueError, one line: the file is missing, too large, no table, without rows, or lacks a column.
     """
     if not path.is_file():
         raise ValueError(f"There is no {path}: give a CSV with the columns {', '.join(needed)}{also}.")

@@ -1,4 +1,4 @@
-"""The first steps of a command, while its package is imported."""
+"""Do the first steps of a command, while its package is imported."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import sys
 def begins(package: str) -> None:
     """Let Ctrl-C end `python -m package.command` without a traceback while it imports, which takes seconds.
 
-    For the first line of a package.  `terminal.command` and `interrupts` listen from then on."""
+    Call this in the first line of a package.  `terminal.command` and `interrupts` handle Ctrl-C later on."""
     named = any(word.split(".")[0] == package for word in sys.orig_argv)
     if not named or sys.argv[:1] != ["-m"]:
         return

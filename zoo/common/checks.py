@@ -1,43 +1,43 @@
-"""Refusals in words a person can act on: the rule, the value, in one line.  NaN passes none of them."""
+"""Check settings; a ValueError of one line names the rule and the value.  NaN fails numeric checks."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-ALIKE = 0.5  # no more, and a guess would mislead
+ALIKE = 0.5  # names must be more alike than this, or a suggestion would mislead
 
 
 def at_least(name: str, value: float, minimum: float) -> None:
-    """Refuse `value` below `minimum`."""
+    """Raise ValueError if `value` is below `minimum`."""
     if not value >= minimum:
         raise ValueError(f"{name} (={value}) must be at least {minimum}.")
 
 
 def positive(name: str, value: float) -> None:
-    """Refuse a number that is not above zero."""
+    """Raise ValueError if the number is not above zero."""
     if not value > 0:
         raise ValueError(f"{name} (={value}) must be positive.")
 
 
 def covers(name: str, length: int, seq_len: int) -> None:
-    """Refuse a `length` that sequences of `seq_len` tokens outgrow."""
+    """Raise ValueError if sequences of `seq_len` tokens are longer than `length`."""
     if seq_len > length:
         raise ValueError(f"{name} (={length}) must cover the sequences: raise it to {seq_len}.")
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a `value` that is not among `choices`."""
+    """Raise ValueError if `value` is not among `choices`."""
     if value not in choices:
         raise ValueError(f"{name} (={value!r}) must be one of {', '.join(choices)}.")
 
 
 def multiple(name: str, value: int, of_name: str, of: int) -> None:
-    """Refuse `value` unless it is a positive multiple of `of`."""
+    """Raise ValueError unless `value` is a positive multiple of `of`."""
     if of < 1 or value < 1 or value % of:
         raise ValueError(f"{name} (={value}) must be a positive multiple of {of_name} (={of}).")
 
 
 def unknown(what: str, name: str, valid: Iterable[str]) -> str:
-    """Return "unknown key windw; did you mean window?", or, where no valid name is like it, its siblings."""
+    """Return "unknown key windw; did you mean window?", or if no valid name is like it, list its siblings."""
     known = list(valid)
     message, best = f"unknown {what} {name or repr(name)}", nearest(name, known) if name else None
     if best and _alike(name, best):
@@ -53,7 +53,7 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def _alike(name: str, best: str) -> bool:
-    """Return whether a person may have meant `best`; what both share before the last dot does not count."""
+    """Return whether a person may have meant `best`; a shared group before the last dot does not count."""
     group, _, last = name.rpartition(".")
     if group and best in (group, f"{group}.{best.rpartition('.')[2]}"):
         return _ratio(last, best.rpartition(".")[2]) > ALIKE
@@ -70,7 +70,7 @@ def _ratio(one: str, other: str) -> float:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the error's message in one line, or its class where it has none."""
+    """Return the error's message in one line, or its class if it has no message."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -1,6 +1,6 @@
-"""Random numbers without a generator: number `slot` of example `i` is a hash of (stream key, i, slot).
+"""Make random numbers without a generator: number `slot` of example `i` is a hash of (stream key, i, slot).
 
-Any example can be had alone, in any batch, on any device, and the bits are the same.  The hash is the
+Any example can be drawn alone, in any batch, on any device, with the same bits.  The hash is the
 finaliser of splitmix64 (Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators"; the
 constants are Stafford's "mix 13") over a Weyl sequence.  torch has no uint64 arithmetic: int64 products and
 sums wrap as they should, and a logical right shift is an arithmetic one followed by a mask.
@@ -18,7 +18,7 @@ SLOT_BITS = 24  # slots of one example; the other 40 bits of the counter are the
 
 
 def stream(*path: int) -> int:
-    """The 64-bit key of the stream that `path` (seed, split, segment, purpose, ...) names."""
+    """Return the 64-bit key of the stream that `path` (seed, split, segment, purpose, ...) names."""
     key = 0
     for step in path:
         key = _mix_int(((key ^ step) + PHI) & MASK)
@@ -26,7 +26,7 @@ def stream(*path: int) -> int:
 
 
 def bits(key: int, examples: Int[Tensor, " B"], slots: int) -> Int[Tensor, "B slots"]:
-    """64 random bits, as int64, for each of the first `slots` slots of each example.
+    """Return 64 random bits, as int64, for each of the first `slots` slots of each example.
 
     examples: 0 <= i < 2**40; slots <= 2**24.  Within a stream the map to bits is one to one.
     """
@@ -36,18 +36,18 @@ def bits(key: int, examples: Int[Tensor, " B"], slots: int) -> Int[Tensor, "B sl
 
 
 def below(random: Int[Tensor, "*n"], count: int | Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
-    """Integers uniform in 0..count-1 (count <= 2**22), from 41 bits: bias below count * 2**-41."""
+    """Return integers uniform in 0..count-1 (count <= 2**22), from 41 bits: bias below count * 2**-41."""
     return _shift(random, 23).mul_(count).bitwise_right_shift_(41)
 
 
 def index(key: int, examples: Int[Tensor, " B"], count: int | Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """One integer an example, uniform in 0..count-1, for counts up to 2**40, from 44 bits."""
+    """Return one integer an example, uniform in 0..count-1, for counts up to 2**40, from 44 bits."""
     high, low = below(bits(key, examples, 2), 2**22).unbind(1)
     return ((high * 2.0**-22 + low * 2.0**-44) * count).long()
 
 
 def uniform(random: Int[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """float64 strictly between 0 and 1: the middle of one of 2**52 equal cells (2**53 could round to 1)."""
+    """Return float64 strictly between 0 and 1: middles of 2**52 equal cells (2**53 could round to 1)."""
     return _shift(random, 12).double().add_(0.5).mul_(2.0**-52)
 
 

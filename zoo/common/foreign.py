@@ -1,17 +1,17 @@
-"""Text from elsewhere (records, sweeps, yamls, tracebacks), made safe where it is shown."""
+"""Make foreign text (records, sweeps, yamls, tracebacks) safe to show."""
 
 import re
 import unicodedata
 from typing import Any
 
-COMPUTED = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet takes for a formula
+COMPUTED = ("=", "+", "-", "@")  # a spreadsheet takes a cell that begins like this for a formula
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-")
 
 
 def visible(text: str) -> str:
-    """The text with each character that a terminal would obey, or hide, as its escape: `\\x1b[2J`.
+    """Return the text with escapes in place of characters that a terminal would obey or hide: `\\x1b[2J`.
 
-    Line ends and tabs too: what is foreign is one line.  Letters of all alphabets stay as they are.
+    Line ends and tabs are escaped too: foreign text is one line.  Letters of all alphabets stay as they are.
     """
     return text if text.isprintable() else "".join(map(_shown, text))
 
@@ -23,7 +23,7 @@ def _shown(one: str) -> str:
 
 
 def all_visible(value: Any) -> Any:
-    """The same of every word in nested dicts and lists, keys too."""
+    """Return the value with `visible` applied to every word in nested dicts and lists, also to keys."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):
@@ -34,7 +34,7 @@ def all_visible(value: Any) -> Any:
 
 
 def inert(value: Any) -> Any:
-    """A cell of a CSV: what a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it."""
+    """Return a CSV cell; text that a spreadsheet would compute ("=HYPERLINK(..)") gets a ' before it."""
     if not isinstance(value, str) or not value.lstrip().startswith(COMPUTED) or _NUMBER.fullmatch(value):
         return value
     return f"'{value}"

@@ -1,4 +1,4 @@
-"""Start a process that others are forked from, so that what they import is imported once."""
+"""Start a process from which others are forked, so that their modules are imported only once."""
 
 import multiprocessing
 import signal
@@ -10,9 +10,9 @@ from zoo.common import interrupts
 
 
 def start(modules: Sequence[str]) -> ForkServerContext:
-    """Start a server that has imported `modules`; return the context of the processes that come from it."""
+    """Start a server that imports `modules` first; return the context for processes forked from it."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*modules])
-    with interrupts.unheard(signal.SIGINT):  # it would end with a traceback while it imports
+    with interrupts.unheard(signal.SIGINT):  # or Ctrl-C would end it with a traceback while it imports
         forkserver.ensure_running()
     return context

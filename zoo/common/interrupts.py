@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM, obeyed where nothing is lost, and never forgotten.
+"""Handle Ctrl-C and SIGTERM where nothing is lost, and never forget a signal.
 
-An exception that a signal's handler raises can vanish: what is raised in the callback of a weak reference
+An exception that a signal's handler raises can vanish: an exception in the callback of a weak reference
 (every import runs one) or in a `__del__` is printed and dropped.  So each signal is also noted, and `check`
-raises what was dropped.  Inside `later` it is only noted, until `check` is called where work can stop.
+raises what was dropped.  Inside `later` a signal is only noted; call `check` where the work can stop.
 """
 
 import multiprocessing
@@ -18,27 +18,27 @@ from multiprocessing import resource_tracker
 from types import FrameType
 
 KINDS = (signal.SIGINT, signal.SIGTERM)
-HURRY_S = 1.0  # a second Ctrl-C counts from then on; `timeout`, for one, sends each signal twice
+HURRY_S = 1.0  # seconds before a second Ctrl-C counts, because `timeout`, for one, sends each signal twice
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends the work as Ctrl-C does."""
+    """The exception for SIGTERM, which ends the work like Ctrl-C."""
 
 
 class When(IntEnum):
-    """When a signal raises."""
+    """The moments at which a signal may raise."""
 
     AT_ONCE = 0
-    LATER = 1  # at the next `check`; at once where Ctrl-C comes a second time
-    AFTER = 2  # at the next `check`, whatever comes
+    LATER = 1  # at the next `check`; at once when Ctrl-C comes a second time
+    AFTER = 2  # at the next `check`, even if Ctrl-C comes a second time
 
 
 @dataclass
 class _Signals:
-    """Hold the signals that have come since the process listens."""
+    """The first signal that has come since the process listens, and how signals are handled now."""
 
-    first: int | None = None  # the signal
-    at: float = 0.0
+    first: int | None = None  # the signal's number
+    at: float = 0.0  # when the first signal came
     listening: bool = False
     when: When = When.AT_ONCE
 
@@ -47,18 +47,18 @@ _signals = _Signals()
 
 
 def begin() -> None:
-    """Note signals from here to the end of the process, and raise none but inside `at_once`.
+    """Note signals until the process ends, and raise only inside `at_once` or at a second Ctrl-C.
 
-    For the first lines of a command: its imports take a second.
+    Call this in the first lines of a command, whose imports take a second.
     """
     _signals.first, _signals.listening, _signals.when = None, True, When.LATER
     listen()
 
 
 def listen() -> None:
-    """Once more, after a library has put its own handlers in the place of ours.
+    """Install our handlers, also again after a library has replaced them.
 
-    What the process was started to ignore stays ignored, as Ctrl-C is in the background of a shell.
+    A signal that the process was started to ignore stays ignored, like Ctrl-C in a shell's background.
     """
     if not _signals.listening:
         return
@@ -69,7 +69,7 @@ def listen() -> None:
 
 @contextmanager
 def attended() -> Iterator[None]:
-    """Inside, a signal raises KeyboardInterrupt or Terminated; outside all is as it was."""
+    """Let a signal raise KeyboardInterrupt or Terminated inside; restore the handlers afterwards."""
     if _signals.listening or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -87,8 +87,8 @@ def attended() -> Iterator[None]:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Inside, and outside of `later`, a signal raises when it comes; one that came already, or was dropped,
-    on the way in or out, in place of any other error."""
+    """Let a signal raise when it comes, inside this and not inside `later`.  A signal that came before, or
+    was dropped, raises on the way in or out, in place of any other error."""
     before, _signals.when = _signals.when, When.AT_ONCE
     try:
         check()
@@ -100,7 +100,7 @@ def at_once() -> Iterator[None]:
 
 @contextmanager
 def later() -> Iterator[None]:
-    """Inside, a signal is noted for `check`; a Ctrl-C some time after the first raises at once."""
+    """Only note signals inside, for `check` at the end; a second Ctrl-C after HURRY_S raises at once."""
     with _raising(When.LATER):
         yield
     check()
@@ -108,17 +108,17 @@ def later() -> Iterator[None]:
 
 @contextmanager
 def after() -> Iterator[None]:
-    """Delay interrupts until the block inside has ended; keep it short."""
+    """Only note signals inside, even a second Ctrl-C, for the next `check`; keep the block short."""
     with _raising(When.AFTER):
         yield
 
 
 @contextmanager
 def unheard(*signals: signal.Signals) -> Iterator[None]:
-    """Processes started inside never hear these signals, unless they ask; here they only wait."""
+    """Block these signals for processes started inside, unless these unblock them; here they only wait."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
-        resource_tracker.ensure_running()  # unblocks two of them when it starts
+        resource_tracker.ensure_running()  # its start unblocks two signals
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         yield
     finally:
@@ -126,8 +126,8 @@ def unheard(*signals: signal.Signals) -> Iterator[None]:
 
 
 def follow_driver() -> None:
-    """Leave Ctrl-C to a worker's driver, and end when that is gone; for a worker's first line.  An orphan
-    would write beside the next attempt, or wait for ever."""
+    """Leave Ctrl-C to a worker's driver, and end this worker when the driver is gone; call this first.  An
+    orphaned worker would write beside the next attempt, or wait for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_driver, daemon=True).start()
 
@@ -138,7 +138,7 @@ def requested() -> bool:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt or Terminated if a signal has come, whatever became of it."""
+    """Raise KeyboardInterrupt or Terminated if a signal has come, even if its exception was dropped."""
     if requested():
         raise _interrupt()
 

@@ -1,4 +1,4 @@
-"""The base of all that the config of a model or a task may name inside."""
+"""The base of all classes that the config of a model or a task may name inside."""
 
 
 class Part:

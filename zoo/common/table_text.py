@@ -1,4 +1,4 @@
-"""Print a command's table for people: on the terminal, or as Markdown or LaTeX to be copied."""
+"""Print a command's table: on the terminal, or as Markdown or LaTeX for copying."""
 
 import argparse
 
@@ -13,7 +13,7 @@ TERMINAL, MARKDOWN, LATEX = "terminal", "markdown", "latex"
 
 
 def add_forms(parser: argparse.ArgumentParser) -> None:
-    """Add --markdown and --latex; the parsed `form` says which was given."""
+    """Add the options --markdown and --latex; the parsed `form` is the form that was chosen."""
     forms = parser.add_mutually_exclusive_group()
     for form, help in ((MARKDOWN, "print tables as Markdown"), (LATEX, "print tables for LaTeX (booktabs)")):
         forms.add_argument(
@@ -22,7 +22,7 @@ def add_forms(parser: argparse.ArgumentParser) -> None:
 
 
 def print_table(form: str, table: Table, narrower: Table | None = None) -> None:
-    """Print a table in a form; `narrower` in its place on a terminal that is too narrow for it."""
+    """Print a table in a form; on a terminal print `narrower` instead, if it is given."""
     if form == TERMINAL:
         print_whole(console(), *([table] if narrower is None else [narrower]))
     else:
@@ -30,7 +30,7 @@ def print_table(form: str, table: Table, narrower: Table | None = None) -> None:
 
 
 def of_frame(frame: pd.DataFrame, digits: int = 4) -> Table:
-    """Return the table of a frame; numbers with so many digits, to the right."""
+    """Return the table of a frame, with numbers of `digits` digits, aligned to the right."""
     made = slim()
     for name in frame:
         made.add_column(Text(str(name)), justify="left" if frame[name].dtype.kind in "OUT" else "right")
@@ -42,7 +42,7 @@ def of_frame(frame: pd.DataFrame, digits: int = 4) -> Table:
 
 
 def as_text(table: Table, form: str) -> str:
-    """Return a table, all columns of it, as Markdown or LaTeX; numbers to the right."""
+    """Return a table with all its columns as Markdown or LaTeX; columns keep their alignment."""
     columns = [[_plain(column.header), *map(_plain, column.cells)] for column in table.columns]
     head, *rows = zip(*columns, strict=True)
     right = [column.justify == "right" for column in table.columns]

@@ -1,4 +1,4 @@
-"""Share what commands do on a terminal: how they end, console, tables without walls, families in order."""
+"""Share what commands need on a terminal: exit codes, a console, tables without walls, order of families."""
 
 import errno
 import os
@@ -19,23 +19,22 @@ from rich.table import Table
 
 
 def console() -> Console:
-    """Return a console as wide as the terminal; 160 columns elsewhere."""
+    """Return a console as wide as the terminal, or of 160 columns if there is no terminal."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=160)
 
 
 def slim(title: str | None = None) -> Table:
-    """No columns yet."""
+    """Return a table in the commands' style, without columns yet."""
     made = Table(title=title, title_justify="left", caption_justify="left")
     made.box, made.padding, made.pad_edge = box.SIMPLE_HEAD, (0, 1, 0, 0), False
     return made
 
 
 def fitting(table: Table, spare: Sequence[str]) -> Table:
-    """A slim table; on a terminal where words would break, without columns of `spare`, the first first.
+    """Return the table; if words would break on the terminal, without columns of `spare`, from the first on.
 
-    It then says which are missing.
-    """
+    A caption then names the missing columns."""
     width, missing = console().width, []
     for name in spare:
         if _least(table) > width and any(each.header == name for each in table.columns):
@@ -48,23 +47,23 @@ def fitting(table: Table, spare: Sequence[str]) -> Table:
 
 
 def print_whole(screen: Console, *layouts: Table) -> None:
-    """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
+    """Print the first table that fits, else the last: the terminal breaks its lines, and nothing is cut."""
     fitting = next((table for table in layouts if fit(screen, [table])), None)
     if fitting is not None:
         screen.print(fitting)
         return
     last = layouts[-1]
-    last.box = None  # a rule would be broken too
+    last.box = None  # the terminal would break rules too
     Console(highlight=False, width=_wanted(screen, last)).print(last)
 
 
 def fit(screen: Console, tables: Sequence[Table]) -> bool:
-    """Return whether no table would be broken."""
+    """Return whether all tables fit the width of the screen."""
     return max(_wanted(screen, table) for table in tables) <= screen.width
 
 
 def _wanted(screen: Console, table: Table) -> int:
-    """The width that it would like to have."""
+    """Return the width of the table without any broken line."""
     return Measurement.get(screen, screen.options.update(width=1000), table).maximum
 
 
@@ -80,7 +79,7 @@ def _without(name: str, table: Table) -> Table:
 
 
 def _least(table: Table) -> int:
-    """The letters that it needs across; a column that is not wrapped needs its longest line."""
+    """Return the least width of the table in letters; a column that is not wrapped needs its longest line."""
     widths = []
     for column in table.columns:
         parts = str.splitlines if column.no_wrap else str.split
@@ -102,7 +101,7 @@ T = TypeVar("T")
 
 
 def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list[T]]:
-    """Title -> its things as they came; the known families in their order, then others by name."""
+    """Return the things by title of their family: known families in order of TITLES, then others by name."""
     groups: dict[str, list[T]] = {name: [] for name in TITLES}
     for thing in sorted(things, key=family):
         groups.setdefault(family(thing), []).append(thing)
@@ -115,7 +114,7 @@ OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 def command_parser(
     name: str, description: str | None, epilog: str | None = None, allow_abbrev: bool = True
 ) -> ArgumentParser:
-    """Return a parser for `python -m NAME` whose help shows these texts as they are written."""
+    """Return a parser for `python -m NAME` whose help keeps the layout of these texts."""
     return ArgumentParser(
         prog=f"python -m {name}",
         description=description,
@@ -126,7 +125,7 @@ def command_parser(
 
 
 def add_results(parser: ArgumentParser) -> None:
-    """Add the folders and archives that a command reads, one or more."""
+    """Add the argument RESULTS: one or more folders or archives that a command reads."""
     says = "folders that zoo.run wrote to, or that hold such, or archives"
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=says)
 
@@ -137,13 +136,13 @@ def counted(count: int, thing: str) -> str:
 
 
 def say(text: str, code: int) -> int:
-    """Print to stderr, and hand the exit code back."""
+    """Print a text to stderr and return the exit code."""
     print("\n".join(map(_broken_between_words, text.splitlines())), file=sys.stderr)
     return code
 
 
 def _broken_between_words(line: str) -> str:
-    """Break a long list between its words on a terminal; shorter lines stay whole, to be copied from."""
+    """Break a very long line between words on a terminal; other lines stay whole, for copying."""
     if not sys.stderr.isatty():
         return line
     width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
@@ -153,22 +152,22 @@ def _broken_between_words(line: str) -> str:
 
 
 def open_streams() -> None:
-    """Put a closed stdin, stdout or stderr (`2>&-`) on /dev/null: a file that is opened would take its place,
-    and a child process would write into it."""
+    """Open /dev/null in place of a closed stdin, stdout or stderr (`2>&-`).  Otherwise a file opened later
+    would get its number, and a child process would write into this file."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def unwritable(error: OSError) -> int:
-    """Say that what a command prints has no room (`> /dev/full`); any other error goes on."""
+    """Report that a command's output has no room (`> /dev/full`); raise any other error again."""
     if error.errno not in (errno.ENOSPC, errno.EIO) or error.filename is not None:
         raise error
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer goes nowhere
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # drops what is left in the buffer
     return say(f"what this command prints cannot be written: {error.strerror}", FAILED)
 
 
@@ -190,7 +189,7 @@ def command(main: Callable[[], int | None]) -> NoReturn:
 
 
 def _once_more(dropped: "sys.UnraisableHookArgs") -> None:
-    """Python drops what a Ctrl-C raises in the callback of a weak reference (every import runs one)."""
+    """Send SIGINT again: Python drops a Ctrl-C in a weak reference's callback (every import runs one)."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:

@@ -1,4 +1,4 @@
-"""Some rows of the task as they are: what was asked where, the right answer, and what the model answered."""
+"""List some rows of the task: what was asked where, the right answer, and what the model answered."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,15 +16,15 @@ from zoo.tasks.groups import Distance
 
 
 class Answers(Evaluation):
-    """One row a scored place: `example` and `place` say which, `target` is the right token, `answer` the
-    model's, `right` 1 or 0.  source: the place that the answer is read from, distance: how far before; both
-    empty where it is read from none.  A column for each other group of the task.  tokens: the whole row, on
-    its first place.
+    """A table of one row a scored place: `example` and `place` identify the place, `target` is the right
+    token, `answer` the model's, `right` 1 or 0.  source: the place that the answer is read from; distance:
+    how far before; both are empty if it is read from no place.  Each other group of the task has a column.
+    tokens: the whole row, shown at its first place.
 
-    Cells with the same task and seed are given the same places: their answers can be laid side by side.
+    Cells with the same task and seed get the same places, so their answers can be compared side by side.
 
-    split: of the task.  rows: of each slice, at most.  places: scored ones of all slices, at most, as many
-    of each; where a row has more than its share, these are spread over it evenly.
+    split: of the task.  rows: the most rows of each slice.  places: the most scored places of all slices, the
+    same number of each slice; if a row has more than its share, its places are spread over the row evenly.
     """
 
     def __init__(self, *, split: Split, rows: int, places: int) -> None:
@@ -80,7 +80,7 @@ def _groups(trained: Trained, batch: Batch, example: int, at: int) -> dict[str, 
 
 
 def _spread(places: Int[Tensor, " N"], most: int) -> Int[Tensor, " n"]:
-    """Return at most so many of them, evenly spread, the first and the last among them."""
+    """Return at most `most` of the places, evenly spread, with the first and the last among them."""
     if len(places) <= most:
         return places
     picked = torch.linspace(0, len(places) - 1, max(1, most), device=places.device).round().long()

@@ -1,4 +1,4 @@
-"""The loss of a model of text where recall helps: at tokens that could be looked up in the same window."""
+"""Measure the loss of a model of text where recall helps: at tokens that the same window showed before."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ from zoo.tasks.base import Batch, Split
 
 
 class ArHits(Evaluation):
-    """Arora et al. 2023 (Zoology), section 3, and 2024 (Based), appendix E.3: where recall would help.
+    """The loss where recall helps: Arora et al. 2023 (Zoology), section 3, and 2024 (Based), appendix E.3.
 
-    A token is a hit where the last `gram` tokens up to it stood in the same window before, and at most
-    `cutoff` times in the training text: it can be recalled and was hardly learned.  One row a slice, cutoff
-    and `part`: "hit", "seen" (in the window before, but frequent in training), "new"; tokens, loss, and
-    `distance`, the median to the last such place.  Tokens times loss over the parts is that of the whole.
+    A token is a hit if the last `gram` tokens up to it stood in the same window before, and at most `cutoff`
+    times in the training text: it can be recalled and was hardly learned.  The table has one row a slice,
+    cutoff and `part`: "hit", "seen" (in the window before, but frequent in training) or "new"; columns are
+    tokens, loss, and `distance`, the median to the last such place.  Tokens times loss sum to the slice's.
     As published gram is 2 (of words) and the cutoff 1,250 in ten billion tokens.
     """
 
@@ -38,7 +38,7 @@ class ArHits(Evaluation):
         self.batch_size, self.gram, self.cutoffs = batch_size, gram, cutoffs
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        """Return loss and accuracy of tokens by how far back their n-gram stood, and how often."""
+        """Return tokens, loss and distance for each slice, cutoff and part (hit, seen, new)."""
         task = text_of(trained)
         learned = np.unique(grams(task.ids("train")[None], self.gram).numpy(), return_counts=True)
         rows = []
@@ -55,14 +55,14 @@ class ArHits(Evaluation):
         return pd.DataFrame(rows)
 
     def _ids(self, batch: Batch) -> Int[Tensor, "B T"]:
-        """Return the id of the gram that each answer ends; -1: the window begins inside it."""
+        """Return the id of the gram that ends at each answer; -1: the window begins inside the gram."""
         window = torch.cat([batch.inputs, batch.answers[:, -1:]], dim=1)
         whole = grams(window, self.gram)
         return torch.nn.functional.pad(whole, (self.gram - 2, 0), value=-1)
 
 
 def grams(ids: Int[Tensor, "B T"], size: int) -> Int[Tensor, "B T-size+1"]:
-    """A number for every `size` tokens that follow each other, below 2**63 for size <= 7."""
+    """Return a number for every `size` consecutive tokens, below 2**63 for size <= 7."""
     wide, whole = ids.long(), ids.shape[1] - size + 1
     number = torch.zeros_like(wide[:, :whole])
     for i in range(size):
@@ -71,7 +71,7 @@ def grams(ids: Int[Tensor, "B T"], size: int) -> Int[Tensor, "B T-size+1"]:
 
 
 def last_seen(ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Return how far before each place the same id stood last in the row; 0: not before, or no id (-1)."""
+    """Return the distance from each place back to the last same id of the row; 0: none, or no id (-1)."""
     order = ids.argsort(dim=1, stable=True)
     ranked = ids.gather(1, order)
     gap = order[:, 1:] - order[:, :-1]

@@ -1,6 +1,6 @@
-"""Decode with a state that is rounded as it is kept, several forms side by side in one batch.
+"""Decode with a state that is rounded after each token, several forms side by side in one batch.
 
-F forms, N rows of each, T tokens.
+F forms, N rows of each form, T tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ INTEGER_BITS = 32  # as docs/bounds.md counts them
 
 
 class Remembered(NamedTuple):
-    """Holds what the next rounding must know of the last, by the name of a tensor and form by form.
+    """What the next rounding must know of the last one, by the name of a tensor and form by form.
 
-    coded: what it gave; residuals: what it took away, with error feedback.
+    coded: the rounded tensors; residuals: the rounding errors, kept for error feedback.
     """
 
     coded: Mapping[str, tuple[Tensor | None, ...]]
@@ -34,7 +34,7 @@ class Remembered(NamedTuple):
 
 
 class CodedState(NamedTuple):
-    """A model's state of F N rows, and what its rounding needs to go on."""
+    """A model's state of F N rows, and what the next rounding must know."""
 
     state: ModelState
     remembered: Remembered
@@ -42,11 +42,11 @@ class CodedState(NamedTuple):
 
 @dataclass(frozen=True)
 class StateCoder:
-    """Rounds the state of `len(forms)` equal parts of a batch, each to its form.
+    """A coder that rounds the state of `len(forms)` equal parts of a batch, each part to its form.
 
-    entries: of each tensor that is written once, the axis along which its entries stand: one more at the end
-    with each token at most.  Only new entries are rounded there, each by itself.  Other tensors, the sums,
-    are rounded as a whole unless they are what they were.
+    entries: for each tensor that is written once, the axis of its entries, which gets at most one new entry
+    at the end with each token.  Of these tensors only new entries are rounded, each by itself.  Other
+    tensors, the sums, are rounded as a whole if they have changed.
     """
 
     forms: tuple[Form, ...]
@@ -63,10 +63,8 @@ class StateCoder:
     def extend(
         self, model: SequenceModel, inputs: Int[Tensor, "B T"], before: CodedState | None
     ) -> tuple[Float[Tensor, "B T D"], CodedState]:
-        """Return what `model.extend` does, read token by token, the state rounded as the forms say.
-
-        They stand in the place of the model's own `state_codec`.
-        """
+        """Return what `model.extend` returns, but read token by token and round the state to the forms, which
+        replace the model's own `state_codec`."""
         multiple("the rows of a batch", inputs.shape[0], "forms", len(self.forms))
         state, remembered = before or CodedState(
             ModelState((None,) * len(model.blocks), 0), Remembered({}, {})
@@ -95,10 +93,10 @@ class StateCoder:
         return codec.bits(shape) + (again.bits(shape) if again else 0)
 
     def rounded(self, state: ModelState, last: Remembered) -> tuple[ModelState, Remembered]:
-        """Return the state as it is read back, each form where its tokens are due, and what to remember."""
+        """Return the state as it is read back, rounded for the forms that are due, and what to remember."""
         paths, structure = tree_flatten_with_path(state.layers)
         due = [i for i, form in enumerate(self.forms) if state.offset % form.every == 0]
-        # seeded by the place in the row, so that the same state goes on in the same way
+        # seeded by the place in the row, so that decoding on from the same state repeats the same draws
         device = next(leaf.device for _, leaf in paths if isinstance(leaf, Tensor))
         draws = {
             i: torch.Generator(device).manual_seed(stream(self.seed, i, state.offset) >> 1)
@@ -122,7 +120,7 @@ class StateCoder:
     def _entries_rounded(
         self, leaf: Tensor, axis: int, due: Sequence[int], draws: Mapping[int, torch.Generator]
     ) -> Tensor:
-        """Round the entries that are new, where they stand."""
+        """Round the new entries in place."""
         changed = [i for i in due if not self._is_exact(i, leaf)]
         if any(self.forms[i].every > 1 for i in changed):
             leaf = leaf.clone()  # an earlier state may share the entries before the last
@@ -135,7 +133,7 @@ class StateCoder:
         return leaf
 
     def _part(self, leaf: Tensor, i: int, axis: int, new: int) -> Tensor:
-        """Return the new entries of a form's rows, a view."""
+        """Return a view of the new entries of a form's rows."""
         rows = leaf.shape[0] // len(self.forms)
         part = leaf.narrow(0, i * rows, rows)
         new = min(part.shape[axis], new)
@@ -149,7 +147,7 @@ class StateCoder:
         due: Sequence[int],
         draws: Mapping[int, torch.Generator],
     ) -> Tensor:
-        """Round what has changed since its last rounding; `olds` and `residuals` are brought up to date."""
+        """Round the parts that changed since their last rounding, and update `olds` and `residuals`."""
         parts = list(leaf.chunk(len(self.forms)))
         for i in due:
             old, residual, exact = olds[i], residuals[i], parts[i]
@@ -173,11 +171,11 @@ class StateCoder:
 def coder_for(
     model: SequenceModel, forms: Sequence[Form], seed: int, inputs: Int[Tensor, "B T"] | None = None
 ) -> StateCoder:
-    """Return what decodes with these forms side by side.
+    """Return the coder that decodes with these forms side by side.
 
-    inputs: rows to tell caches from sums by; None: random tokens.
-    ValueError, one line: the model has no exact decoding, or answers through a decoder of its own; the device
-    has no such format.
+    inputs: rows by which to tell caches from sums; None: random tokens.
+    ValueError, one line: the model has no exact decoding or has a decoder of its own, or the device has no
+    such format.
     """
     device = model.embedding.device
     if not model.exact_decode:
@@ -191,7 +189,7 @@ def coder_for(
 
 
 def check_device(forms: Sequence[Form], device: torch.device) -> None:
-    """Refuse, with a ValueError of one line, a format that the device has no numbers for."""
+    """Raise a ValueError of one line for a format whose numbers the device lacks."""
     for name in {name for form in forms for name in (form.format, form.residual)}:
         grid = FORMATS[name].grid
         if isinstance(grid, Floating) and grid.dtype is not None:

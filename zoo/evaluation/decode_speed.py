@@ -1,4 +1,4 @@
-"""Speed of reading and decoding: tokens a second, in whole sequences and one by one through `extend`."""
+"""Measure the speed of reading whole sequences and of decoding through `extend`, in tokens a second."""
 
 import time
 from statistics import median
@@ -9,18 +9,18 @@ from zoo.kernels.choice import Refused
 from zoo.model import SequenceModel
 
 BATCH = 32  # sequences at once
-STEPS = 16  # timed, after as many that warm up
-ENOUGH_S = 0.5  # a slow model makes fewer steps
+STEPS = 16  # timed steps, after as many steps of warm-up
+ENOUGH_S = 0.5  # seconds after which a slow model stops early
 
 
 @torch.no_grad()
 def decode_tokens_per_second(
     model: SequenceModel, seq_len: int, device: torch.device | str, batch: int = BATCH
 ) -> float | None:
-    """`batch` over the median time of a step of one token, at the end of sequences of `seq_len` tokens.
+    """Return `batch` over the median time of a step of one token, at the end of `seq_len` tokens.
 
-    Embedding, layers and norms; without the head, which is the same for every mixer.  In the dtype of the
-    weights, on whatever else this machine is doing: compare it within one machine, and by its median.
+    The time covers embedding, layers and norms, but not the head, which is the same for every mixer.  It is
+    taken in the dtype of the weights and includes other load of this machine: compare medians of one machine.
     None: the model has no exact decoding, or the kernels asked for have none.
     """
     if not model.exact_decode:
@@ -40,10 +40,9 @@ def decode_tokens_per_second(
 def prefill_tokens_per_second(
     model: SequenceModel, seq_len: int, device: torch.device | str, batch: int = BATCH
 ) -> float:
-    """All tokens of `batch` sequences over the median time of `forward`; otherwise as for decoding.
+    """Return all tokens of `batch` sequences over the median time of `forward`, otherwise as for decoding.
 
-    `eval()` and the kernels are the caller's.
-    """
+    The caller must call `eval()` and choose the kernels."""
     tokens = torch.zeros(batch, seq_len, dtype=torch.long, device=device)
     seconds: list[float] = []
     while len(seconds) < 2 or (len(seconds) < STEPS and sum(seconds) < ENOUGH_S):
@@ -54,7 +53,7 @@ def prefill_tokens_per_second(
 
 
 def _seconds(model: SequenceModel, seq_len: int, device: torch.device | str, batch: int) -> list[float]:
-    """Return the seconds of each step."""
+    """Return the seconds of each decoding step."""
     tokens = torch.zeros(batch, seq_len, dtype=torch.long, device=device)
     prefix = max(1, seq_len - 2 * STEPS)
     _, state = model.extend(tokens[:, :prefix])

@@ -1,4 +1,4 @@
-"""Measure how much of its state a layer uses: the effective rank of what the past does to later outputs.
+"""Measure how much of its state a layer uses: the effective rank of the past's influence on later outputs.
 
 B batch, T time, D model width.
 """
@@ -18,23 +18,22 @@ from zoo.evaluation.trained import Trained
 from zoo.mixers.base import Links, Mixer, Seq
 
 AT_ONCE = 2**17  # tokens that go through a layer together
-ROUNDING = 1e-10  # of the largest singular value, in float64
+ROUNDING = 1e-10  # rounding error in float64, relative to the largest singular value
 
 
 class EffectiveState(Evaluation):
-    """One row for each slice, layer and cut; means over `rows` test rows.
+    """A table of one row for each slice, layer and cut, with means over `rows` test rows.
 
-    A layer's outputs after a cut depend on the inputs before it through its state alone, so the matrix
+    A layer's outputs after a cut depend on the inputs before the cut through its state alone, so the matrix
     d(outputs after)/d(inputs before) has a rank of at most the state's size.  Its singular values say how
-    much of the state carries something.  resident, touched: the layer's, counted at the cut.  rank: the
-    number of singular values above rounding.  above_X: of those above X times the largest.  entropy: exp of
-    the entropy of their shares.  After arXiv 2504.19561 (tolerance and entropy), which takes the matrix of a
-    mixer for fixed queries, keys and gates; this is the derivative through them, of the whole mixer, as it
-    stands in the trained model, on rows of the test.
+    much of the state is used.  resident, touched: the layer's state sizes at the cut.  rank: the number of
+    singular values above rounding.  above_X: the number above X times the largest.  entropy: exp of the
+    entropy of their shares.  After arXiv 2504.19561 (tolerance and entropy), which takes the matrix of a
+    mixer for fixed queries, keys and gates; this matrix also has the derivative through them, of the whole
+    mixer in the trained model, on test rows.
 
-    Layers that read from other layers (Linked) see those as given.  Rows longer than most_tokens are left
-    out.
-    """
+    For layers that read from other layers (Linked) the linked values are constants.  Slices of rows longer
+    than most_tokens are left out."""
 
     def __init__(
         self, *, cuts: Sequence[float], tolerances: Sequence[float], rows: int, most_tokens: int
@@ -79,7 +78,7 @@ class EffectiveState(Evaluation):
                 yield about | self._used(exact, x, links, cut)
 
     def _used(self, mixer: Mixer, x: Seq, links: Links, cut: int) -> dict[str, float]:
-        """Return the mean ranks over the rows of x."""
+        """Return each rank as its mean over the rows of x."""
         ranks = []
         for i in range(len(x)):
             row = slice(i, i + 1)
@@ -95,9 +94,9 @@ class EffectiveState(Evaluation):
 
 
 def influence(mixer: Mixer, x: Seq, links: Links, cut: int) -> Float[Tensor, "O I"]:
-    """Return d(outputs from `cut` on)/d(inputs before it) of one row, for a mixer in float64.
+    """Return d(outputs from `cut` on)/d(inputs before `cut`) of one row, for a mixer in float64.
 
-    O = (T - cut) D, I = cut D; each row of a batch has the gradient of one output.
+    O = (T - cut) D, I = cut D; each row of a batch computes the gradient of one output.
     """
     length, width = x.shape[1:]
     rows = []

@@ -1,4 +1,4 @@
-"""The reach of a trained model beyond its training: longer rows at one load, more load at one length."""
+"""Measure a trained model beyond its training: longer rows at the same load, more load at the same length."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -19,15 +19,15 @@ HOLDS = {"holds_90": 0.9, "holds_99": 0.99}
 
 
 class Extrapolation(Evaluation):
-    """One row for each of the longest training segments and each doubling, of one setting at a time.
+    """A table of one row for each of the longest training segments and each doubling of one setting.
 
-    varied: "seq_len", or the task's load (where it has one and it fits the length).  Then the slice, and
-    `accuracy` to `rows` and `chance` as of `scores`.  holds_90, holds_99: the largest value of what is varied
-    with so much accuracy, 0 where there is none; equal in all rows of a series.  refused: why the model
-    cannot take such a row (its positions end, say), and its numbers are NaN; else "".
+    varied: the doubled setting, "seq_len" or the task's load (if the task has one, and while it fits the
+    length).  Then come the slice, and `accuracy` to `rows` and `chance` as in `scores`.  holds_90, holds_99:
+    the largest value of the varied setting with an accuracy of .9 or .99, 0 if there is none; equal in all
+    rows of a series.  refused: why the model cannot take such a row (for example, it has too few positions;
+    the row's numbers are then NaN); else "".
 
-    doublings: how often, up to the longest row that a task may have.  rows: of each.
-    """
+    doublings: how often to double, up to the longest row that a task may have.  rows: examples of each."""
 
     def __init__(self, *, doublings: int, rows: int) -> None:
         at_least("evaluation.doublings", doublings, 0)
@@ -35,7 +35,7 @@ class Extrapolation(Evaluation):
         self.doublings, self.rows = doublings, rows
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        """Return the scores of each length, from the training's longest row on."""
+        """Return the scores of each length and each load, from the longest training segments on."""
         task = inmost(trained.task)
         if not isinstance(task, Mixture):
             raise ValueError(f"{type(task).__name__} has no segments that could be made longer.")
@@ -68,7 +68,7 @@ class Extrapolation(Evaluation):
 
 
 def _held(series: pd.DataFrame) -> pd.DataFrame:
-    """Add the reach of this series."""
+    """Add the columns holds_90 and holds_99 to the rows of one series."""
     varied = series[series["varied"].iloc[0]]
     reach = {name: max(varied[series["accuracy"] >= least], default=0) for name, least in HOLDS.items()}
     return series.assign(**reach)

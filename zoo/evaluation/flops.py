@@ -1,9 +1,9 @@
-"""The cost of a cell in operations, counted from its shapes.
+"""Count the cost of a cell in operations, from its shapes.
 
-They are counted as decoding would need them, token by token: a multiplication and an addition (2) for
-each parameter (embedding, positions and head aside) and for each scalar of the state that a step touches,
+Operations are counted as for decoding token by token: a multiplication and an addition (2) for each
+parameter (except embedding, positions and head) and for each scalar of the state that a step touches, and
 2 V d_model for each answer read off; a training step is three times its forward pass.  A chunked form or an
-FFT does another number of them, so this is an order of magnitude, not a measurement.
+FFT needs a different number, so the count is an order of magnitude, not a measurement.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ SAMPLES = 16  # lengths at which the touched state is averaged over a sequence
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """steps, operations: of the whole cell, validation and test included, without early stopping."""
+    """The training steps of a cell, and its operations with validation and test; without early stopping."""
 
     steps: int
     operations: float
 
 
 def cost(cell: Cell, model: SequenceModel) -> Cost:
-    """model: may be on the meta device; only its shapes are read."""
+    """Return the cost of a cell; `model` may be on the meta device, because only its shapes are read."""
     task, optim = task_of(cell), cell.optim
     epochs, batch_size = optim.max_epochs, optim.batch_size
     done = {split: 0.0 for split in SPLITS}
@@ -41,7 +41,7 @@ def cost(cell: Cell, model: SequenceModel) -> Cost:
 
 
 def _forward(model: SequenceModel, task: Task, split: Split, segment: int) -> float:
-    """Operations of the forward pass of one example of a segment."""
+    """Return the operations of the forward pass of one example of a segment."""
     seq_len = task.segments(split)[segment].seq_len
     answers = task.sample(split, segment, range(1)).positions.shape[1]
     touched = sum(model.state_size(seq_len * (i + 1) // SAMPLES).touched for i in range(SAMPLES)) / SAMPLES
@@ -49,6 +49,6 @@ def _forward(model: SequenceModel, task: Task, split: Split, segment: int) -> fl
 
 
 def working_parameters(model: SequenceModel) -> int:
-    """Parameters that every token meets: all but embedding, positions and head."""
+    """Return the number of parameters used at every token: all but embedding, positions and head."""
     tables = {id(table) for table in (model.embedding, model.positions, model.head) if table is not None}
     return sum(p.numel() for p in model.parameters() if id(p) not in tables)

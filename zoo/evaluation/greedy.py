@@ -1,4 +1,4 @@
-"""Write with a trained model after a prompt, token by token from its state: as RULER is scored."""
+"""Let a trained model write after a prompt, token by token from its state, which is how RULER is scored."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,22 +14,22 @@ from zoo.tasks.base import IGNORED, Batch, Split, Task
 
 
 class Written(NamedTuple):
-    """answer: what should follow the prompt; said: what did, until the task's `stop`."""
+    """What should follow the prompt (`answer`), and what did follow up to the task's `stop` (`said`)."""
 
     answer: list[int]
     said: list[int]
 
 
 class Greedy(Evaluation):
-    """One row a slice: how `rows` prompts are continued, the most likely token each time.
+    """A table of one row a slice: how `rows` prompts are continued by the most likely token each time.
 
-    A prompt is a row up to the first place that asks.  exact: prompts that are followed by the whole answer
-    and, where the task has a `stop`, by that.  matched: of an answer's parts (what stands between
-    `task.separator`), the share that stands somewhere in what was written, mean over prompts: RULER's
-    string_match_all.  tokens: written, on average.
+    A prompt is a row up to the first place that asks.  exact: the share of prompts that are followed by the
+    whole answer and by `stop`, if the task has one.  matched: the share of an answer's parts (between
+    `task.separator`) that stand somewhere in what was written, as the mean over prompts: RULER's
+    string_match_all.  tokens: the mean number of tokens written.
 
-    split: of the task.  rows: of each slice, at most; None: all.  budget: tokens that may be written; None:
-    as many as the answer has.
+    split: of the task.  rows: the most of each slice; None: all.  budget: the most tokens to write; None: as
+    many as the answer has.
     """
 
     def __init__(self, *, split: Split, rows: int | None, budget: int | None) -> None:
@@ -56,9 +56,9 @@ class Greedy(Evaluation):
 
 
 def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> Iterator[Written]:
-    """Yield what is written after the prompt of each row.
+    """Yield what the model writes after the prompt of each row.
 
-    ValueError: their answers do not follow each other.
+    ValueError: the answers of a row do not follow each other.
     """
     scored = batch.answers != IGNORED
     first = batch.positions.where(scored, batch.inputs.shape[1]).amin(1)
@@ -74,7 +74,7 @@ def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> 
 
 
 def _check_written(task: Task, batch: Batch, name: str) -> None:
-    """Answer by answer must stand in the row, each read off where the one before it stands."""
+    """Raise ValueError unless the answers stand in the row, each read off at the place of the one before."""
     scored = batch.answers != IGNORED
     follows = scored[:, 1:] & scored[:, :-1]
     places, stands = batch.positions, batch.inputs.gather(1, batch.positions)

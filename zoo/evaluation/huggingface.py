@@ -1,7 +1,7 @@
-"""A causal language model in a folder of Hugging Face files, asked as a trained cell is.
+"""Load a causal language model from a folder of Hugging Face files, to evaluate it like a trained cell.
 
-transformers is found where it is installed (extra `hf`), and reads safetensors from the folder alone: nothing
-is downloaded, no code from the folder is executed, no pickle is opened.
+transformers must be installed (extra `hf`); it reads only safetensors from the folder: nothing is downloaded,
+no code from the folder is executed, no pickle is opened.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MISSING = "transformers is not installed: pip install 'zoo-recall[hf]'."
 
 @dataclass(frozen=True)
 class HuggingFace:
-    """bos, eos: what opens and ends a text.  longest: positions that the model has; None: it does not say."""
+    """A loaded model.  bos, eos: tokens that open and end a text.  longest: its positions; None: unknown."""
 
     model: Any
     tokenizer: Any
@@ -29,13 +29,13 @@ class HuggingFace:
     longest: int | None
 
     def ids(self, text: str) -> Int[Tensor, " N"]:
-        """Encode text without marks before or after."""
+        """Return the text's token ids, without marks before or after."""
         return torch.tensor(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def load(folder: str | Path) -> HuggingFace:
-    """ValueError, one line with the fix: no transformers, no such folder, files that are missing or broken,
-    no token that ends a text."""
+    """Load the model in a folder.  ValueError, one line with the fix: no transformers, no such folder, files
+    that are missing or broken, no token that opens or ends a text."""
     try:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError:
@@ -45,15 +45,15 @@ def load(folder: str | Path) -> HuggingFace:
         raise ValueError(f"hf names {path}, which has no config.json: download the whole model into it.")
     if not list(path.glob("*.safetensors")):
         raise ValueError(f"hf names {path}, which has no *.safetensors: save the model with save_pretrained.")
-    # torch notes its constructors at the first such line, and transformers, while it loads, has another
-    # torch.linspace: noted then, the true one would know no meta device
+    # torch records its constructors at the first `with torch.device`; transformers replaces torch.linspace
+    # while it loads, and if torch recorded them then, the true linspace would ignore the meta device
     with torch.device("cpu"):
         torch.empty(0)
     here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         model = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, **here).eval()
         tokenizer = AutoTokenizer.from_pretrained(path, **here)
-    except Exception as error:  # whatever a broken download makes of it
+    except Exception as error:  # a broken download can raise anything
         raise ValueError(f"hf names {path}, which cannot be loaded ({one_line(error)[:300]}).") from error
     eos = tokenizer.eos_token_id
     bos = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else eos
@@ -64,7 +64,7 @@ def load(folder: str | Path) -> HuggingFace:
 
 
 def predictor(held: HuggingFace) -> Predict:
-    """Its most likely next tokens."""
+    """Return a function that predicts the model's most likely next tokens."""
     backbone, head = held.model.base_model, held.model.get_output_embeddings()
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Tell the answers apart that a key brings back which was written several times: last, older, another's."""
+"""Classify the answers for keys that were written several times: the last value, an older one, another's."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,11 +17,11 @@ from zoo.tasks.mqar_overwrite import OverwrittenMQAR
 
 
 class Interference(Evaluation):
-    """One row a slice and kind of answer: the `share` of `answers` that are of this kind.
+    """A table of one row a slice and kind of answer, with the `share` of `answers` that are of this kind.
 
     kind: "0" is the value that the key was given last, which is right; "1" the one before; and so on to the
-    oldest; "another" a value of another key of the row; "none" no value of the row.  order_blind: what a
-    memory scores at best that keeps the values of a key without their order, 1 / (overwrites + 1) of each.
+    oldest; "another" a value of another key of the row; "none" no value of the row.  order_blind: the best
+    shares of a memory that keeps a key's values without their order: 1 / (overwrites + 1) for each value.
 
     split: of the task.
     """
@@ -60,8 +60,8 @@ class Interference(Evaluation):
 
 
 def kinds(batch: Batch, best: Int[Tensor, "B n"], pairs: int, writes: int) -> Int[Tensor, "B n"]:
-    """Return for each answer how many writes of its key came after the one it names; `writes`: it names
-    another key's value; `writes` + 1: no value of the row."""
+    """Return for each answer how many writes of its key came after the write of the answered value; `writes`:
+    the answer is another key's value; `writes` + 1: it is no value of the row."""
     keys, values = batch.inputs[:, : 2 * pairs * writes].unflatten(1, (-1, 2)).unbind(2)
     own = keys[:, None] == batch.inputs.gather(1, batch.positions)[..., None]  # [B n m]
     later = own.long().sum(-1, keepdim=True) - own.long().cumsum(-1)

@@ -1,4 +1,4 @@
-"""Too much to hold, or too long ago?  A trained MQAR cell on rows of `mqar_probe`, load by distance."""
+"""Test a trained MQAR cell on rows of `mqar_probe`, load by distance, to see which of the two limits it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,15 +19,15 @@ from zoo.tasks.mqar_probe import MQARProbe, blinded, probe_task, with_room
 
 
 class LoadDistance(Evaluation):
-    """One row for each number of pairs and distance (mean tokens from key to query) with room for them.
+    """A table of one row for each number of pairs and distance (mean tokens from key to query) with room.
 
-    accuracy; error: its standard error, from row to row.  blind, blind_error: the same where the keys of the
-    context are replaced by others, so that only the row's values are left to guess from (NaN: the vocabulary
-    has too few keys).  guess: 1 / pairs, what such a guess scores at best.  rows: of each.  trained: 1 where
-    training had as many pairs and as long rows, 0 where it is asked for more.
+    accuracy; error: its standard error, over rows.  blind, blind_error: the same after the context's keys are
+    replaced by others, so that a model can only guess among the row's values (NaN: the vocabulary has too few
+    keys).  guess: 1 / pairs, the best score of such a guess.  rows: of each.  trained: 1 if training had as
+    many pairs and as long rows, else 0.
 
-    loads, distances: the grid; None: powers of two from 2 pairs to 4 times the most of the training, and from
-    there to `farthest` times its longest row.
+    loads, distances: the grid; None: powers of two, from 2 pairs to 4 times the most pairs of training, and
+    from 4 tokens to `farthest` times its longest row.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LoadDistance(Evaluation):
         self.loads, self.distances, self.farthest, self.rows = loads, distances, farthest, rows
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        """Return the accuracy for each number of pairs and distance, and that of the blind."""
+        """Return the accuracy, and that without the right keys, for each number of pairs and distance."""
         task = inmost(trained.task)
         if not isinstance(task, MQAR):
             raise ValueError(
@@ -83,7 +83,7 @@ def _powers(first: int, last: int) -> list[int]:
 
 
 def _right(trained: Trained, batch: Batch) -> Float[Tensor, " B"]:
-    """The part of each row's answers that is right."""
+    """Return the share of each row's answers that are right."""
     _, best = trained.answered(batch)
     return (best.view_as(batch.answers) == batch.answers).double().mean(1).cpu()
 

@@ -1,4 +1,4 @@
-"""Prediction by a model of text: perplexity and bits a byte."""
+"""Measure how well a model of text predicts: perplexity and bits a byte."""
 
 import math
 
@@ -18,9 +18,9 @@ from zoo.tasks.text import Text
 
 
 class Perplexity(Evaluation):
-    """One row a slice: tokens, loss (nats a token), perplexity, bits_per_byte.
+    """A table of one row a slice: tokens, loss (nats a token), perplexity, bits_per_byte.
 
-    bits_per_byte: all bits of the slice, those of BOS and EOS with them, over its bytes.
+    bits_per_byte: all bits of the slice, including those of BOS and EOS, over its bytes.
     """
 
     def __init__(self, *, split: Split, batch_size: int) -> None:
@@ -29,7 +29,7 @@ class Perplexity(Evaluation):
         self.batch_size = batch_size
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        """Return loss a token and perplexity of each slice."""
+        """Return tokens, loss a token, perplexity and bits a byte of each slice."""
         rows = []
         for segment, parts in losses(trained, self.split, self.batch_size):
             nats = torch.cat([loss.flatten() for _, loss in parts])
@@ -47,7 +47,7 @@ class Perplexity(Evaluation):
 def losses(
     trained: Trained, split: Split, batch_size: int
 ) -> list[tuple[Segment, list[tuple[Batch, Float[Tensor, "B T"]]]]]:
-    """Yield each segment of a split with its batches and the loss of every token in nats."""
+    """Return each segment of a split with its batches and the loss of every token in nats."""
     text_of(trained)
     stream = BatchStream(trained.task, split, batch_size, trained.device)
     parts: list[list[tuple[Batch, Tensor]]] = [[] for _ in stream.segments]
@@ -58,7 +58,7 @@ def losses(
 
 
 def text_of(trained: Trained) -> Text:
-    """The task, where it is one of text (some of its examples, too).  ValueError, one line: it is not."""
+    """Return the innermost task if it is a Text.  ValueError, one line: it is not."""
     task = inmost(trained.task)
     if not isinstance(task, Text):
         raise ValueError("this is asked of models of text: train on task=text.")

@@ -1,9 +1,9 @@
-"""Counts of a split by slice, and metrics.csv: one number a row.
+"""Count the right answers of a split by slice, for metrics.csv, which has one number a row.
 
 Rows are (step, split, slice, metric, value).  `valid` and `test` rows carry the fields of
 `zoo.results.outcome.Score`.  `train` rows carry `loss`, the mean cross-entropy in nats over the answers of
-that slice in the batches since the row before, and `answers`, how many those were.  Times stay out, and
-numbers are written in full, so that identical runs write identical files.
+that slice in the batches since the previous row, and `answers`, the number of these answers.  Times are left
+out, and numbers are written in full, so that identical runs write identical files.
 """
 
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ from zoo.results.outcome import InGroup, Score
 from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.groups import Group
 
-TOKENS_AT_ONCE = 2**16  # in an evaluation
-TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as well
+TOKENS_AT_ONCE = 2**16  # tokens of one batch of an evaluation
+TRAIN_EVERY = 50  # steps between two train rows; the end of an epoch also writes a row
 
 
 def rows_together(seq_len: int) -> int:
-    """Return as many rows as have TOKENS_AT_ONCE, at least one."""
+    """Return how many rows have TOKENS_AT_ONCE tokens, at least one."""
     return max(1, TOKENS_AT_ONCE // seq_len)
 
 
 def rows_at_once(wanted: int, seq_len: int, device: str) -> int:
-    """Return as many rows as wanted; on a GPU, which few leave idle, to 256 or TOKENS_AT_ONCE of tokens."""
+    """Return `wanted` rows; on a GPU, which few rows leave idle, up to 256 rows or TOKENS_AT_ONCE tokens."""
     return wanted if device == "cpu" else max(wanted, min(256, rows_together(seq_len)))
 
 
 class Tally:
-    """Adds up the batches of one slice on their device; nothing is read back before `score`.
+    """A sum over the batches of one slice, kept on their device; nothing is read back before `score`.
 
     groups: of the task.
     """
@@ -42,7 +42,7 @@ class Tally:
         self._counts: dict[str, Tensor] = {}  # of each group [2 size]: wrong and right answers, bin by bin
 
     def add(self, batch: Batch, losses: Float[Tensor, " N"], best: Int[Tensor, " N"]) -> None:
-        """losses: the cross-entropy of each answer; best: the most likely token in its place; N = B A."""
+        """Add a batch with each answer's cross-entropy (losses) and most likely token (best); N = B A."""
         scored = batch.answers != IGNORED
         right = best.view_as(batch.answers) == batch.answers
         by_row = right.sum(dim=1).double() / scored.sum(dim=1)
@@ -51,13 +51,13 @@ class Tally:
         self._sums = _plus(self._sums, torch.stack([part.sum().double() for part in parts]))
         for name, group in self.groups.items():
             bins = group.bins(batch.groups[name]).where(scored, 0)
-            places = (2 * bins + right).flatten()  # bincount would wait for a device: how many are there?
+            places = (2 * bins + right).flatten()  # bincount would wait for the device to know its size
             counts = torch.zeros(2 * group.size, dtype=torch.long, device=places.device)
             counts.scatter_add_(0, places, scored.flatten().long())
             self._counts[name] = _plus(self._counts.get(name), counts)
 
     def score(self) -> Score:
-        """Return the score of all that was added; without a batch there is none."""
+        """Return the score of all batches added; at least one must have been added."""
         assert self._sums is not None, "a slice without a batch has no score"
         right, fractions, exact, loss, rows, answers = self._sums.tolist()
         return Score(
@@ -70,7 +70,7 @@ class Tally:
         )
 
     def by_group(self) -> list[InGroup]:
-        """List the bins of each group that hold an answer, in their order."""
+        """Return the bins of each group that hold an answer, in order."""
         rows = []
         for name, counts in self._counts.items():
             for bin_, (wrong, right) in enumerate(counts.view(-1, 2).tolist()):
@@ -84,6 +84,6 @@ def _plus(before: Tensor | None, more: Tensor) -> Tensor:
 
 
 def pooled_row_accuracy(scores: dict[str, Score]) -> float:
-    """Mean over the rows of all slices of the part of a row's answers that are right."""
+    """Return the mean, over the rows of all slices, of the share of a row's answers that are right."""
     rows = sum(score.rows for score in scores.values())
     return sum(score.row_accuracy * score.rows for score in scores.values()) / rows

@@ -1,4 +1,4 @@
-"""Speed of a trained model that reads a prompt and decodes after it, on this machine as busy as it is."""
+"""Measure how fast a trained model reads a prompt and decodes, on this machine with its present load."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,20 +13,19 @@ from zoo.mixers.state import peak
 
 
 class Speed(Evaluation):
-    """A row for `prefill` at every length and batch, and one for `decode` where that is exact:
-    tokens_per_second of `batch` sequences of seq_len tokens, by the median (`zoo.evaluation.decode_speed`),
-    on `device`; state_bytes: the most that all of them keep while they are decoded.
+    """A table of a row for `prefill` at every length and batch, and a row for `decode` if decoding is exact.
 
+    tokens_per_second: of `batch` sequences of seq_len tokens on `device`, by the median
+    (`zoo.evaluation.decode_speed`); state_bytes: the most that all sequences keep while they are decoded.
     seq_len: tokens, one length or several; None: the longest test sequence of the task.
-    batch: sequences at once, one count or several.
-    """
+    batch: sequences at once, one count or several."""
 
     def __init__(self, *, seq_len: int | Sequence[int] | None, batch: int | Sequence[int]) -> None:
         self.seq_lens = [] if seq_len is None else _several("evaluation.seq_len", seq_len)
         self.batches = _several("evaluation.batch", batch)
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        """Return tokens a second of reading and of writing, by length and batch."""
+        """Return tokens a second of prefill and of decoding, by length and batch."""
         longest = max(segment.seq_len for segment in trained.task.segments("test"))
         lengths = self.seq_lens or [longest]
         trained.model.check_length(max(lengths))

@@ -24,35 +24,35 @@ from zoo.tasks.mqar_probe import MQARProbe, probe_task, with_room
 
 EXACT = Form("fp32", NO_SCALE)
 MEASURED = ("right", "agrees", "loss", "apart")
-SCALARS_AT_ONCE = 2**22  # of all forms and rows that are decoded together
-ROWS_AT_LEAST = 8  # so many all the same
+SCALARS_AT_ONCE = 2**22  # state scalars of all forms and rows that are decoded together
+ROWS_AT_LEAST = 8  # rows decoded together even if their states have more scalars
 
 
 class Part(NamedTuple):
-    """Some rows, decoded in F forms.  N rows, A answers."""
+    """The results of N rows, decoded in F forms."""
 
-    right: Float[Tensor, "F N"]  # share of a row's answers
-    agrees: Float[Tensor, "F N"]  # with the answers of the exact state
+    right: Float[Tensor, "F N"]  # share of a row's answers that are right
+    agrees: Float[Tensor, "F N"]  # share of a row's answers that equal those of the exact state
     loss: Float[Tensor, "F N"]
-    apart: Float[Tensor, "F N"]  # of the last state from the exact one, relative
-    bits: list[int]  # the most at any token, of each form
+    apart: Float[Tensor, "F N"]  # relative distance of the last state from the exact one
+    bits: list[int]  # the most bits at any token, for each form
     scalars: int
 
 
 class StateBits(Evaluation):
-    """One row for each slice and form, `formats` x `scales` x `roundings` x `every`, each form once.
+    """A table of one row a slice and form: `formats` x `scales` x `roundings` x `every`, each form once.
 
     bits: the most that one row's state takes at any of its tokens (codes, scales, zero points, residuals and
-    integers); bits_per_scalar: over as many scalars.  accuracy; error: its standard error, from row to row.
-    loss: nats an answer.  agreement: answers that are those of the exact state.  state_error: how far the
-    state is from the exact one when the row has been read, relative to its norm, mean over rows.  The exact
-    state is format fp32, which is always among the forms.  The forms stand in the place of a
+    integers); bits_per_scalar: bits over the most scalars.  accuracy; error: its standard error, over rows.
+    loss: nats an answer.  agreement: the share of answers that equal those of the exact state.  state_error:
+    the distance of the state from the exact state at the end of a row, relative to its norm, mean over rows.
+    The exact state has format fp32, which is always among the forms.  The forms replace a
     `model.state_codec` that the cell was trained with.
 
-    distances: null asks the cell's own test slices; else rows of mqar_probe with each of `loads` pairs (null:
-    the most of the training) and so many tokens from key to query.
-    zero_point, residual, rotate, block: of every form they can be given to (see Form).  seed: of stochastic
-    rounding.  rows: of each slice, at most.
+    distances: null: use the cell's own test slices; else rows of mqar_probe with each of `loads` pairs (null:
+    the most pairs of training) and each of these numbers of tokens from key to query.
+    zero_point, residual, rotate, block: set for every form that allows them (see Form).  seed: for stochastic
+    rounding.  rows: the most of each slice.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class StateBits(Evaluation):
 
 
 def decoded(trained: Trained, batch: Batch, coder: StateCoder) -> Part:
-    """Decode a batch in all forms at once, and compare each with the first, which is exact."""
+    """Decode a batch in all forms at once, and compare each form with the first, which is exact."""
     forms, model = len(coder.forms), trained.model
     inputs = batch.inputs.repeat(forms, *[1] * (batch.inputs.ndim - 1))
     positions, answers = batch.positions.repeat(forms, 1), batch.answers
@@ -163,12 +163,12 @@ def decoded(trained: Trained, batch: Batch, coder: StateCoder) -> Part:
 
 
 def _share(values: Tensor, scored: Tensor) -> Float[Tensor, "F N"]:
-    """Return the mean over the answers of each row that count."""
+    """Return the mean over the scored answers of each row."""
     return (values * scored).double().sum(-1).cpu() / scored.sum(-1).cpu()
 
 
 def _apart(leaves: Sequence[Tensor], forms: int) -> Float[Tensor, "F N"]:
-    """Return the distance of each form's state from the first form's, relative to its norm."""
+    """Return the distance of each form's state from the first form's, relative to the norm of the latter."""
     rows = len(leaves[0]) // forms if leaves else 0
     apart, norm = torch.zeros(forms, rows, dtype=torch.double), torch.zeros(rows, dtype=torch.double)
     for leaf in leaves:

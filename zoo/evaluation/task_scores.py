@@ -1,4 +1,4 @@
-"""Scores of a trained model on the examples of its task: by slice, and by how far back the key stands."""
+"""Score a trained model on the examples of its task, by slice, by group and by distance."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,9 +14,9 @@ from zoo.tasks.batches import BatchStream
 
 
 class Scores(Evaluation):
-    """One row a slice: the columns of `zoo.results.load` from accuracy to rows, and `chance`.
+    """A table of one row a slice: the columns of `zoo.results.load` from accuracy to rows, and `chance`.
 
-    On the cell's own task they are the record's numbers, to the last bit, on the machine that made it.
+    On the cell's own task, and on the machine that made the record, they equal its numbers to the last bit.
     split: of the task.  batch_size: rows at once; None: as in the cell's own test.
     """
 
@@ -35,8 +35,8 @@ class Scores(Evaluation):
 
 
 class Groups(Scores):
-    """One row a slice, group and value of it: `answers`, `right`, `accuracy`, the share of these, and the
-    slice's `chance`."""
+    """A table of one row a slice, group and value of the group: `answers`, `right`, `accuracy` (right /
+    answers), and the slice's `chance`."""
 
     def table(self, trained: Trained) -> pd.DataFrame:
         if not trained.task.groups:
@@ -54,8 +54,8 @@ class Groups(Scores):
 
 
 class Distance(Groups):
-    """One row a slice and distance: of its `answers` that are read from (distance / 2, distance] tokens back,
-    how many are `right`; `accuracy` is right / answers; `chance` is the slice's."""
+    """A table of one row a slice and distance: the `answers` that are read from (distance / 2, distance]
+    tokens back, and how many are `right`; `accuracy` is right / answers; `chance` is the slice's."""
 
     def table(self, trained: Trained) -> pd.DataFrame:
         if "distance" not in trained.task.groups:
@@ -69,7 +69,7 @@ def _named(split: Split, segment: Segment, task: Task) -> dict[str, Any]:
 
 
 def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tuple[Segment, Tally]]:
-    """Every example of a split, counted as in the cell's own test; batch_size None: as many rows at once."""
+    """Return each segment of a split with its tally; batch_size None: as in the cell's own test."""
     task, device = trained.task, trained.device
     longest = max(segment.seq_len for part in ("valid", "test") for segment in task.segments(part))
     usual = rows_at_once(trained.cell.optim.eval_batch_size, longest, device.type)

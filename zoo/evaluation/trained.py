@@ -1,4 +1,4 @@
-"""A cell that was trained, held in the hand: its model with the final weights, its task and its config."""
+"""Load a trained cell: its model with the final weights, its task and its config."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -31,12 +31,12 @@ from zoo.tasks.build import task_of
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained cell, as `zoo.load` gives it.
+    """A trained cell, as `zoo.load` returns it.
 
     The model is in evaluation mode and on the CPU; `model.cuda()` moves all of it.
 
-    cell: as the record's config.yaml has it.  record: result.json.
-    coder: rounds the state after each token, see `with_state`; None: the state is kept as it is.
+    cell: from the record's config.yaml.  record: result.json.
+    coder: rounds the state after each token, see `with_state`; None: the state is not rounded.
     """
 
     model: SequenceModel
@@ -47,26 +47,26 @@ class Trained:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Plain nested dicts."""
+        """Return the config as plain nested dicts."""
         return self.cell.config
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights; inputs must be there too."""
+        """Return the device of the weights; inputs must be on it too."""
         return self.model.embedding.device
 
     def logits(
         self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"] | None = None
     ) -> Float[Tensor, "B T V"] | Float[Tensor, "B A V"]:
-        """Return the logits of what comes after each token, or after those at `positions`."""
+        """Return the logits of the token after each token, or only after those at `positions`."""
         with self.at_work():
             return self.model.logits(self._hidden(inputs, positions))
 
     def greedy(self, inputs: Int[Tensor, "B T"], steps: int, stop: int | None = None) -> Int[Tensor, "B S"]:
-        """The `steps` most likely next tokens, one by one, each from the state that the one before left.
+        """Return the `steps` most likely next tokens, each decoded from the state that the one before left.
 
-        stop: a row that has said it says nothing else; there are fewer columns where all rows have.
-        ValueError: the model has no exact decoding, or the sequence would be too long for it.
+        stop: after this token a row only repeats it; the result is shorter if all rows stop earlier.
+        ValueError: the model has no exact decoding, or the sequence would be too long for the model.
         """
         at_least("steps", steps, 1)
         self._check_decodes()
@@ -94,10 +94,10 @@ class Trained:
         block: int = 32,
         seed: int = 0,
     ) -> "Trained":
-        """Return the same cell with its state rounded as it is kept: `greedy`, `score` and every evaluation
-        of it then read token by token.  This takes the place of the cell's own `model.state_codec`.
+        """Return the same cell with a rounded state: `greedy`, `score` and every evaluation then read token
+        by token.  The rounding replaces the cell's own `model.state_codec`.
 
-        The settings are those of `zoo.model.codecs.codec.Form`.  seed: of stochastic rounding.
+        The settings are those of `zoo.model.codecs.codec.Form`.  seed: for stochastic rounding.
         ValueError: the model has no exact decoding, or there is no such form.
         """
         self._check_decodes()
@@ -107,7 +107,7 @@ class Trained:
     def extend(
         self, inputs: Int[Tensor, "B T"], state: ModelState | CodedState | None = None
     ) -> tuple[Float[Tensor, "B T D"], ModelState | CodedState]:
-        """Go on from a state that an earlier call returned; None: the start of a sequence."""
+        """Read more tokens after a state that an earlier call returned; None: the start of a sequence."""
         if self.coder is None:
             return self.model.extend(inputs, state if isinstance(state, ModelState) else None)
         return self.coder.extend(self.model, inputs, state if isinstance(state, CodedState) else None)
@@ -119,11 +119,11 @@ class Trained:
         return tally.score()
 
     def add(self, tally: Tally, batch: Batch) -> None:
-        """Count a batch, as `answered`."""
+        """Add the answers of a batch, worked out by `answered`, to a tally."""
         tally.add(batch, *self.answered(batch))
 
     def refuses(self, seq_len: int) -> str:
-        """Say why the model cannot take such sequences; "": it can."""
+        """Return why the model cannot take sequences of this length; "": it can."""
         try:
             self.model.check_length(seq_len)
         except ValueError as error:
@@ -131,14 +131,14 @@ class Trained:
         return ""
 
     def answered(self, batch: Batch) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
-        """The cross-entropy of each answer, and the most likely token in its place, N = B A; with the
+        """Return the cross-entropy of each answer and the most likely token in its place, N = B A, with the
         arithmetic of the cell's own test."""
         with self.at_work():
             states = self._hidden(batch.inputs, batch.positions).flatten(0, 1)
             return answer_scores(states, self.model.head_weight, batch.answers.flatten())
 
     def _hidden(self, inputs: Tensor, positions: Tensor | None) -> Tensor:
-        """Return what the head reads; with a rounded state, by decoding."""
+        """Return the hidden states that the head reads; with a rounded state, by decoding."""
         if self.coder is None:
             return self.model(inputs, positions)
         hidden = self.extend(inputs)[0]
@@ -152,9 +152,9 @@ class Trained:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Work as the cell was tested: its kernels, its precision, no gradients.
+        """Use the kernels and the precision of the cell's test, without gradients, inside this context.
 
-        On a CPU a cell that a GPU trained takes what suits a CPU.
+        On a CPU, a cell that was trained on a GPU uses the kernels that suit a CPU.
         """
         trainer = self.cell.trainer
         elsewhere = self.device.type == "cpu" and trainer.accelerator == "gpu"
@@ -170,10 +170,10 @@ class Trained:
 def load(results: str | Path, run_id: str | None = None, *, trusted: Iterable[str] = ()) -> Trained:
     """Load the trained model of a finished cell: `zoo.load("results/RUN")`, `zoo.load("some.zip", "RUN")`.
 
-    Its parts are built as its config.yaml names them, by `zoo.config.targets.make` alone, from classes of
-    zoo and of the modules in `trusted`: a record is data, and nothing else that it names is imported.
-    ValueError, one line with the fix: no such run, not finished, no weights, weights of another model, a part
-    that is neither zoo's nor trusted.
+    The parts that its config.yaml names are built by `zoo.config.targets.make` alone, from classes of zoo and
+    of the modules in `trusted`: a record is data, and nothing else that it names is imported.
+    ValueError, one line with the fix: no such run, not finished, no weights, weights of another model, or a
+    part that is neither zoo's nor trusted.
     """
     folder = _folder(Path(results), run_id)
     record = record_of(folder)
@@ -190,13 +190,13 @@ def build(folder: Home, record: dict[str, Any], cell: Cell) -> Trained:
         weights.put(state_dict, model)
     except ValueError as error:
         raise ValueError(visible(str(error))) from None
-    except Exception as error:  # whatever a constructor raises: the yaml is from elsewhere, or from before
+    except Exception as error:  # a constructor may raise anything: the yaml may be foreign or old
         raise ValueError(f"{shown(folder)} cannot be built: {visible(reason(error))}.") from error
     return Trained(model.eval(), task, cell, record)
 
 
 def record_of(folder: Home) -> dict[str, Any]:
-    """The record of a cell that has been trained to its end.  ValueError, one line: it is not there yet."""
+    """Return the record of a finished cell.  ValueError, one line: the cell is not finished, or diverged."""
     if not is_done(folder):
         raise ValueError(f"{shown(folder)} is not finished: give the command that made it once more.")
     record = parsed(folder)
@@ -206,9 +206,9 @@ def record_of(folder: Home) -> dict[str, Any]:
 
 
 def cell_of(folder: Home, record: dict[str, Any], trusted: Iterable[str] = ()) -> Cell:
-    """Read the cell from config.yaml, which must be the record's: its run id is a hash of it.
+    """Read the cell from config.yaml, whose hash must be the run id of the record.
 
-    ValueError, one line: it is not, or it names parts of modules that are neither zoo's nor trusted.
+    ValueError, one line: it is another config, or it names parts of modules neither of zoo nor trusted.
     """
     path = shown(folder / "config.yaml")
     content = text(folder, "config.yaml")
@@ -230,7 +230,7 @@ def cell_of(folder: Home, record: dict[str, Any], trusted: Iterable[str] = ()) -
 
 
 def _check_run(folder: Path) -> None:
-    """Refuse a folder of runs where one run belongs, with a ValueError of one line."""
+    """Raise a ValueError of one line if the folder holds runs and is not a run itself."""
     if is_done(folder) or not folder.is_dir():
         return
     runs = [run.name for run in cells(folder) if is_done(run)]
@@ -240,7 +240,7 @@ def _check_run(folder: Path) -> None:
 
 
 def _folder(results: Path, run_id: str | None) -> Home:
-    """Find the files of the run.  ValueError, one line: it is not there."""
+    """Return the folder or the archive's folder of the run.  ValueError, one line: it is not there."""
     if run_id is None and results.is_file():
         raise ValueError(f"{shown(results)} is an archive: name one of its runs, zoo.load(ARCHIVE, RUN_ID).")
     if run_id is None:

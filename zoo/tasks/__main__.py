@@ -1,4 +1,4 @@
-"""The tasks there are, their rows without training, and the laws that each obeys.
+"""List the tasks, show their rows without training, and check the laws that each task obeys.
 
     python -m zoo.tasks                                  all tasks, a line each
     python -m zoo.tasks mqar --show 2 --split test       rows with marks; settings may follow: filler=random
@@ -6,9 +6,9 @@
     python -m zoo.tasks mqar --laws                      the laws of zoo/tasks/laws.py; without a name: on all
     python -m zoo.tasks my_task --laws --config-dir my_conf     a task of your own (my_conf/task/my_task.yaml)
 
-Marks: ?token->answer a place that is asked; k where the answer is looked up, v where it stands; everything
-else is unmarked.  Text is shown as text: each next byte of it is asked.  Behind a segment stand chance, what
-the best guess scores, and the bits that a state must hold, where a bound is stated (Task.least_bits).
+Marks: ?token->answer is a place that is asked; k is where the answer is looked up, v where it stands; all
+other tokens bear no mark.  Text is shown as text, and each next byte is asked.  The line of a segment ends
+on chance (what the best guess scores) and on the bits that a state must hold, if Task.least_bits has a bound.
 Exit code: 1 where a law is broken or a setting is wrong.
 """
 
@@ -38,12 +38,12 @@ from zoo.tasks import laws, markdown
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task, sources
 from zoo.tasks.corpora.base import BOS, EOS
 
-MOST = 1000  # rows that anybody looks at
-ENOUGH = 256  # examples of a segment, for laws: a task may make its segments whole
+MOST = 1000  # the largest --show
+ENOUGH = 256  # examples of a segment for the laws; few, because a task may make a whole segment at once
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Print what was asked for.  Exits with one line where the task or a setting is unknown."""
+    """Print what the options ask for.  Exits with one line where the task or a setting is unknown."""
     args = _parser().parse_intermixed_args(argv)
     try:
         if not 0 <= args.show <= MOST:
@@ -79,7 +79,7 @@ def _show_segments(task: Task, split: Split, rows: int) -> None:
 
 
 def _facts(task: Task, segment: Segment) -> str:
-    """Say what a guess scores in a segment and what a state must hold: "chance 0.5, at least 4.0 bits"."""
+    """Return a guess's score and a state's least bits in words: "chance 0.5, at least 4.0 bits"."""
     bits = task.least_bits(segment)
     return f"chance {task.chance(segment):.2g}" + ("" if bits is None else f", at least {bits:,.1f} bits")
 
@@ -87,9 +87,10 @@ def _facts(task: Task, segment: Segment) -> str:
 def build(
     name: str, settings: list[str], seed: int, files: dict[str, Path] | None = None, most: int | None = None
 ) -> Task:
-    """Build the task of NAME.yaml with `settings` such as ["filler=random"]; most: examples of a segment.
+    """Build the task of NAME.yaml with `settings` such as ["filler=random"].
 
-    ValueError or HydraException: no such task or setting, or a value that cannot be.
+    most: the largest number of examples that a segment keeps.
+    ValueError or HydraException: the task or the setting does not exist, or a value is not allowed.
     """
     files = yamls_of("task") if files is None else files
     if name not in files:
@@ -102,7 +103,7 @@ def build(
 
 
 def _cut(node: Any, most: int) -> Any:
-    """The config with fewer examples: of what is called num_examples, or ends on _examples."""
+    """Return the config with at most `most` in each number whose key ends on _examples."""
     if isinstance(node, list):
         return [_cut(item, most) for item in node]
     if not isinstance(node, dict):
@@ -112,7 +113,7 @@ def _cut(node: Any, most: int) -> Any:
 
 
 def _list(files: dict[str, Path]) -> None:
-    """Print each task with its first test segment and how its yaml begins."""
+    """Print each task with its first test segment and the first comment of its yaml."""
     for name, path in files.items():
         task = build(name, [], 0, files, most=ENOUGH)
         about = shorten(markdown.comment(path), 100, placeholder=" ...")
@@ -122,7 +123,7 @@ def _list(files: dict[str, Path]) -> None:
 
 
 def broken(name: str, settings: list[str] | None = None, files: dict[str, Path] | None = None) -> list[str]:
-    """List a line on each law that the task breaks (zoo.tasks.laws)."""
+    """Return one line for each law that the task breaks (zoo.tasks.laws)."""
     made = partial(build, name, settings or [], files=files, most=ENOUGH)
     return laws.broken(lambda seed: made(seed=seed))
 
@@ -136,10 +137,10 @@ def _laws(files: dict[str, Path], names: list[str], settings: list[str]) -> int:
 
 
 def show(task: Task, batch: Batch, row: int) -> str:
-    """Write one row with its marks; a place that is asked bears that mark alone."""
+    """Return one row as text with its marks; a place that is asked bears only the mark "?"."""
     inputs = batch.inputs[row].tolist()
     if task.kind == "text":
-        # write bytes as letters, those that are none as in Python; <s> and </s> bound a document
+        # write bytes as letters, other bytes as Python escapes; <s> and </s> bound a document
         marks = {BOS: "<s>", EOS: "</s>"}
         return "".join(marks[token] if token in marks else ascii(chr(token))[1:-1] for token in inputs)
     half = task.vocab_size // 2
@@ -161,7 +162,7 @@ def show(task: Task, batch: Batch, row: int) -> str:
 
 
 def _answers(batch: Batch, places: Int[Tensor, "B A"], row: int) -> list[tuple[int, int]]:
-    """Pair a place with each answer of a row; what asks nothing is left out."""
+    """Pair each answer of a row with its place; IGNORED answers are left out."""
     pairs = zip(places[row].tolist(), batch.answers[row].tolist(), strict=True)
     return [(place, answer) for place, answer in pairs if answer != IGNORED]
 

@@ -1,4 +1,4 @@
-"""Associative recall with one question: pairs of key and value, and in the last place one of the keys again.
+"""Associative recall with one question: a row shows pairs of key and value and ends on one of the keys.
 
     k_0 v_0 ... k_{n-1} v_{n-1}   filler   k_j          answer: v_j, read off at the last token
 
@@ -7,8 +7,8 @@ is uniform over the pairs (Graves et al. 2014, Ba et al. 2016).
 
 RepeatedPairs is the setting of H3 and Hyena (Dao et al. 2022, arXiv 2212.14052; HazyResearch/safari): each of
 the H-1 keys has a value drawn with replacement, pairs are drawn with replacement too, the question is uniform
-over the keys shown, and a mark (token 0) stands before it.  Their vocabulary has one token more that nothing
-uses.  They train on the next token everywhere; here only the answer is scored.
+over the keys shown, and a mark (token 0) stands before the question.  Their vocabulary has one more token,
+which is never used.  They train on the next token everywhere; here only the answer is scored.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ MARK = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Repeats(Load):
-    """A segment whose rows show so many pairs, the same ones more than once."""
+    """A segment whose rows show num_kv_pairs pairs; the same pair may come more than once."""
 
     seq_len: int = 0  # follows: 2 * num_kv_pairs + 2
     num_kv_pairs: int
@@ -51,18 +51,18 @@ class _Single(Mixture):
         return (self.vocab_size + 1) // 2
 
     def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
+        """Return the score of always guessing the same value."""
         return 1 / (self.vocab_size - self._half)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key where it first stood, in an even place: pairs precede all filler."""
+        """Return the token after the key's first even place: the pairs stand before all filler."""
         before = inputs[:, : (inputs.shape[1] - 1) // 2 * 2]
         keys, values = before.unflatten(1, (-1, 2)).unbind(2)
         query = inputs.gather(1, positions)
         return values.gather(1, (keys[:, None] == query[..., None]).int().argmax(-1))
 
     def _draw_query(self, context: Tensor, between: Tensor, pair: Int[Tensor, "B 1"]) -> Batch:
-        """pair: the one asked for."""
+        """Return the batch whose rows ask for the key of `pair`, the index of a pair, at the last token."""
         keys, values = context.unflatten(1, (-1, 2)).unbind(2)
         inputs = torch.cat([context, between, keys.gather(1, pair)], 1)
         last = inputs.shape[1] - 1
@@ -79,7 +79,7 @@ class _Single(Mixture):
 
 
 class SingleQuestion(_Single):
-    """Args, beside those of Mixture:
+    """Recall of different pairs with one question.  Args, besides those of Mixture:
 
     vocab_size: V; token 0 is neither key nor value.
     filler: see zoo.tasks.context.fill.
@@ -93,7 +93,7 @@ class SingleQuestion(_Single):
         super().__init__(**mixture)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A state must hold which value each key has: any may be asked for."""
+        """A state must hold which value each key has, because any key may be asked."""
         return bits_of_different(segment.count("num_kv_pairs"), self.vocab_size - self._half)
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
@@ -116,12 +116,12 @@ class SingleQuestion(_Single):
 
 
 class RepeatedPairs(_Single):
-    """vocab_size: V; token 0 is the mark.  See Mixture for the settings."""
+    """Recall of repeated pairs with one question; of vocab_size tokens 0 is the mark.  See Mixture."""
 
     load_kind = Repeats
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The value of each key that is shown, where as many as can be are."""
+        """A state must hold the value of each key shown, in a row that shows as many keys as it can."""
         shown = min(segment.count("num_kv_pairs"), self._half - 1)
         return shown * log2(self.vocab_size - self._half)
 

@@ -1,4 +1,4 @@
-"""A task that is another one but for what its class changes: fewer examples, or all tokens asked for."""
+"""Tasks that wrap another task and change one thing: use fewer examples, or ask for every next token."""
 
 from dataclasses import replace
 from typing import Literal
@@ -14,7 +14,7 @@ Loss = Literal["answers", "all"]
 
 
 class Around(Task):
-    """A task that hands on everything of `task`, unless its class says otherwise."""
+    """A task that passes on everything of `task`, except what its class overrides."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -41,7 +41,7 @@ class Around(Task):
 
 
 class Limited(Around):
-    """The first `max_examples` of each segment of a task; they are the same examples."""
+    """A task with the first `max_examples` examples of each segment of `task`, unchanged."""
 
     def __init__(self, task: Task, max_examples: int) -> None:
         at_least("max_examples", max_examples, 1)
@@ -56,10 +56,10 @@ class Limited(Around):
 
 
 class AllTokens(Around):
-    """Ask at every place of a training row for the token that follows; where the task asks for an
-    answer, that.  After the last token only an answer of the task is.
+    """A task that asks for the next token at every place of a training row, or for the answer of `task` where
+    `task` asks for one.  At the last token, which has no next token, only an answer of `task` is scored.
 
-    ValueError: a task that has no such tokens, or asks for them all by itself.
+    ValueError: the rows of `task` have no next token to ask for, or `task` already asks for every one.
     """
 
     def __init__(self, task: Task) -> None:
@@ -74,7 +74,7 @@ class AllTokens(Around):
         rows, length = batch.inputs.shape
         scored = batch.answers != IGNORED
         targets = torch.cat([batch.inputs[:, 1:], batch.inputs.new_full((rows, 2), IGNORED)], 1)
-        targets.scatter_(1, batch.positions.where(scored, length), batch.answers)  # what is IGNORED: beyond
+        targets.scatter_(1, batch.positions.where(scored, length), batch.answers)  # IGNORED: beyond a row
         places = torch.arange(length, device=targets.device).expand(rows, -1).contiguous()
         return Batch(batch.inputs, places, targets[:, :length].contiguous())
 
@@ -88,5 +88,5 @@ def _has_none(task: Task) -> str:
 
 
 def inmost(task: Task) -> Task:
-    """Return the task that all the others are around."""
+    """Return the innermost task: the one that is not itself a wrapper."""
     return inmost(task.task) if isinstance(task, Around) else task

@@ -1,8 +1,8 @@
-"""The one contract every task obeys: examples as a pure function of (config, seed, split, example index).
+"""The contract of every task: examples are a pure function of (config, seed, split, example index).
 
-Laws (`zoo.tasks.laws`), run over every task: there is one right answer, and an exact program (`oracle`) finds
-it in what stands before it; guessing scores `chance`; the same config and seed give the same bytes on every
-device, whatever the batch; train, validation and test never meet.
+The laws (`zoo.tasks.laws`) are checked for every task: there is one right answer, and an exact program
+(`oracle`) finds it in the tokens before it; guessing scores `chance`; the same config and seed give the same
+bytes on every device and in every batch; training, validation and test share no row.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Data = Literal["fixed", "stream"]
 DATA: tuple[Data, ...] = ("fixed", "stream")
-Examples = Int[Tensor, " B"] | range  # which examples of a segment: non-negative, up to 40 bits
+Examples = Int[Tensor, " B"] | range  # indices of examples of a segment: non-negative, up to 40 bits
 Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
@@ -34,7 +34,7 @@ Kind = Literal["recall", "computation", "text"]
 class Segment:
     """Examples of one shape.  Every batch is drawn from one segment, so shapes are static.
 
-    slice: what names this segment in the metrics: whole numbers and words without "," and "=", e.g.
+    slice: the name of this segment in the metrics, made of whole numbers and words without "," and "=", e.g.
         {"seq_len": 64, "num_kv_pairs": 4} or {"seq_len": 64, "subtask": "single_1"}.
     """
 
@@ -44,11 +44,11 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """The slice as one word: "seq_len=64,num_kv_pairs=4"."""
+        """Return the slice as one word: "seq_len=64,num_kv_pairs=4"."""
         return ",".join(f"{key}={value}" for key, value in self.slice.items())
 
     def count(self, key: str) -> int:
-        """A whole number of the slice."""
+        """Return the whole number that the slice has under this key."""
         return int(self.slice[key])
 
 
@@ -61,11 +61,11 @@ class Batch(NamedTuple):
     inputs: Int[Tensor, "B T"]
     positions: Int[Tensor, "B A"]  # where the prediction is read off; any place where the answer is IGNORED
     answers: Int[Tensor, "B A"]  # the one right token, or IGNORED
-    groups: Mapping[str, Int[Tensor, "B A"]] = {}  # as `Task.groups` declares them: to which each belongs
+    groups: Mapping[str, Int[Tensor, "B A"]] = {}  # each answer's value in every group of `Task.groups`
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The parts that a training step sees."""
+        """Return the parts that a training step uses."""
         return self.inputs, self.positions, self.answers
 
     @classmethod
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
 
 
 def indices(examples: Int[Tensor, " B"] | range) -> Int[Tensor, " B"]:
-    """Return the examples that are asked for as a tensor."""
+    """Return the indices of the examples as a tensor."""
     if isinstance(examples, range):
         return torch.arange(examples.start, examples.stop, examples.step)
     return examples
@@ -92,28 +92,28 @@ def joined(function: Callable[..., Tensor], *batches: Batch) -> Batch:
 
 
 def concatenated(batches: Sequence[Batch]) -> Batch:
-    """Join batches by their rows, one after the other."""
+    """Join batches into one that has all their rows, in order."""
     return batches[0] if len(batches) == 1 else joined(lambda *parts: torch.cat(parts), *batches)
 
 
 class Task(Part, ABC):
-    """Built from the config; `__init__` validates it with messages a person can act on.
+    """A source of examples, built from the config; `__init__` validates the config with messages to act on.
 
     data: what an epoch of training sees.  fixed: the same examples every time; stream: new ones.
     order: how the batches of the training segments follow each other.  sequential: segment by segment;
-        shuffled: permuted, anew each epoch, from the seed; interleaved: a round robin in proportion to the
-        segments' batch counts, the same each epoch.
+        shuffled: permuted from the seed, differently each epoch; interleaved: a round robin in proportion to
+        the segments' batch counts, the same each epoch.
     kind: recall: an answer is read from an earlier place; computation: it is worked out; text: it is written.
-    groups: how its answers are told apart in the scores, by name.  Recall declares {"distance": Distance()}.
-    spoken: answers of a recall task that are read from no place of a row: "none of them", the end.
-    separator, stop: where the answers of a row are written one after the other: the token between two parts
-        of an answer, and that after the last; None: there is none.
+    groups: how the scores tell answers apart, by name.  Recall declares {"distance": Distance()}.
+    spoken: answers of a recall task that stand at no place of a row, such as "none of them" or the end mark.
+    separator, stop: if the answers of a row are written one after the other: the token between two parts of
+        an answer, and the token after the last part; None: there is no such token.
     stacked: a place of a row holds two tokens side by side, left + M * right with M = vocab_size/2; right 0
         is nothing.  Answers are below M, and the model's embeddings are not trained (zoo.model.stacked).
-    load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
+    load: the key of a slice whose whole number says how much a row asks a model to keep; None: no such key.
     decoder: all answers are read off one position, and a decoder (zoo.blocks.decoder) tells them apart.
-    made_from: what its rows hold that no setting says, by name, for the record: of a text its SHA-256 and the
-        versions of what it was taken from.
+    made_from: facts about the data that no setting states, by name, for the record: for a text its SHA-256
+        and the versions of its sources.
     """
 
     seed: int
@@ -132,31 +132,32 @@ class Task(Part, ABC):
 
     @abstractmethod
     def segments(self, split: Split) -> list[Segment]:
-        """The segments of a split, in order."""
+        """Return the segments of a split, in order."""
 
     @abstractmethod
     def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
-        """The examples with these indices (non-negative, up to 40 bits) of one segment."""
+        """Return the examples with these indices (non-negative, up to 40 bits) of one segment."""
 
     @abstractmethod
     def chance(self, segment: Segment) -> float:
-        """Expected accuracy of the best guess that has seen the task but not the row."""
+        """Return the expected accuracy of the best guess by someone who knows the task but not the row."""
 
     def least_bits(self, segment: Segment) -> float | None:
         """Return the bits that a state must hold at some place of a row for all later answers to be right.
 
         None: no bound is stated.
 
-        log2 of a number of beginnings of a row, all of one length, any two of which go on alike up to a
-        question whose answers differ: who reads a row once has to keep them apart.  Somebody may need more.
-        """
+        The bound is log2 of a number of beginnings of a row, all of one length.  Any two of them can be
+        continued alike to a question with different answers, so a reader has to tell them apart.  The state
+        that a model needs may be larger."""
         del segment
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Work out the right answers from a row up to and with each position alone.
+        """Return the right answers, each worked out from the row's tokens up to and including its position.
 
-        By default with `_next`; IGNORED where that fails (a LookupError or ValueError), as after a past that
-        no row of the task has.  What is said of a place that asks nothing is not looked at.  A text has none.
+        By default this calls `_next`; the result is IGNORED where `_next` raises LookupError or ValueError,
+        as for a past that no row of the task has.  Results where nothing is asked are not used.  A text has
+        no oracle.
         """
         rows = zip(inputs.tolist(), positions.tolist(), strict=True)
         answers = [[self._tried(row[: position + 1]) for position in places] for row, places in rows]
@@ -174,6 +175,6 @@ class Task(Part, ABC):
 
 
 def sources(task: Task, batch: Batch) -> Int[Tensor, "B A"] | None:
-    """Return the place of the row that each answer is read from; None: the task reads none back."""
+    """Return the place of the row that each answer is read from; None: the task declares no distances."""
     groups = [name for name, group in task.groups.items() if isinstance(group, Distance)]
     return batch.positions - batch.groups[groups[0]] if groups else None

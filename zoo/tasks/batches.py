@@ -1,4 +1,4 @@
-"""The batches of a split, in the task's order: what training and evaluation iterate over."""
+"""Iterate over the batches of a split in the task's order, for training and evaluation."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ def shortest(task: Task, split: Split) -> int:
 
 
 class BatchStream:
-    """Iterates over (segment index, Batch); every batch is of one segment.
+    """An iterable of (segment index, Batch); every batch holds examples of one segment.
 
     Training (split "train"): an epoch has ceil(num_examples / batch_size) batches of each segment.  With
-    task.data "fixed" they are its examples, the last batch short; with "stream" every batch is full and the
-    example indices go on from epoch to epoch, so nothing is seen twice.  `task.order` orders them.
-    Iterating goes on from (epoch, batch): `set_epoch` moves to the start of another epoch, an exhausted
-    epoch is followed by the next, and `state_dict` / `load_state_dict`, which Lightning saves with its own
-    checkpoint, resume in the middle of one.
+    task.data "fixed" they hold the segment's examples, and the last batch is short; with "stream" every batch
+    is full and the example indices go on from epoch to epoch, so nothing is seen twice.  `task.order` orders
+    the batches.  Iterating goes on from (epoch, batch): `set_epoch` moves to the start of another epoch, the
+    next epoch follows an exhausted one, and `state_dict` / `load_state_dict`, which Lightning saves with its
+    own checkpoint, resume in the middle of an epoch.
 
     Valid and test: every example once, segment by segment, from the start at each iteration.
 
@@ -51,11 +51,11 @@ class BatchStream:
         self._batches_at_once = max(1, block // batch_size)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches in an epoch."""
         return sum(self._counts)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the start of `epoch`; stay where we are if that is this one."""
+        """Go to the start of `epoch`; keep the present place if it lies in `epoch`."""
         if epoch != self.epoch:
             self.epoch, self.batch = epoch, 0
 
@@ -78,7 +78,7 @@ class BatchStream:
             yield segment, batch
 
     def plan(self, epoch: int) -> list[tuple[int, range]]:
-        """The epoch's batches: segment index and example indices of each."""
+        """Return the epoch's batches, each as its segment index and its example indices."""
         streamed = self.split == "train" and self.task.data == "stream"
         return [
             (segment, self._fresh(segment, epoch, k) if streamed else self._fixed(segment, k))
@@ -94,7 +94,7 @@ class BatchStream:
         return range(start, start + self.batch_size)
 
     def _order(self, epoch: int) -> list[tuple[int, int]]:
-        """(segment, batch of that segment) in the order of the epoch."""
+        """Return (segment, batch of that segment) for each batch, in the order of the epoch."""
         batches = [(segment, k) for segment, count in enumerate(self._counts) for k in range(count)]
         if self.split != "train" or self.task.order == "sequential":
             return batches

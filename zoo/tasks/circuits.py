@@ -1,14 +1,12 @@
-"""Circuits: parity, majority and their running forms, as HazyResearch/zoology has them
-(zoology/data/circuits.py).
+"""Circuits: parity, majority and their running forms, as in HazyResearch/zoology, zoology/data/circuits.py.
 
-    parity, majority       seq_len - 1 random bits and a closing 2; asked there
-    cum_majority           seq_len random bits; asked at every one of them, for those so far
-    vocab_majority         seq_len - 1 tokens, uniform over 1..V-1, and a closing 0; asked there
+    parity, majority       seq_len - 1 random bits and a closing 2; the answer is asked at the 2
+    cum_majority           seq_len random bits; asked at every bit, about the bits so far
+    vocab_majority         seq_len - 1 tokens, uniform over 1..V-1, and a closing 0; asked at the 0
 
-(The running parity is zoo.tasks.state_tracking.WordProblem with the group Z2.)  Ties as there: `majority`
-says 0, `cum_majority` 1; in `vocab_majority` the smallest of the winners gets one token more, in place of the
-first token that is another, and no row has a tie.  A row of few bits is one of few: below about 30 of them
-the splits share rows.
+(The running parity is zoo.tasks.state_tracking.WordProblem with the group Z2.)  Ties are as in zoology:
+`majority` answers 0, `cum_majority` 1; in `vocab_majority` the smallest of the winners replaces the first
+other token, so that no row has a tie.  Few bits make few rows: below about 30 bits the splits share rows.
 """
 
 from abc import abstractmethod
@@ -39,17 +37,17 @@ def tokens_read(positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
 
 
 def tie(count: int) -> float:
-    """The probability that of so many random bits half are ones."""
+    """Return the probability that exactly half of `count` random bits are ones."""
     return 0.0 if count % 2 else comb(count, count // 2) / 2**count
 
 
 def _most(states: Iterable[set[int]]) -> float:
-    """Bits of the largest set: of what has to be told apart, at each place of a row."""
+    """Return log2 of the size of the largest set; each set holds what must be told apart at one place."""
     return log2(max(map(len, states)))
 
 
 class _OfBits(OwnVocabulary):
-    """A computation on bits that is asked once, at the closing token."""
+    """A computation on the bits of a row whose result is asked once, at the closing token."""
 
     kind, tokens = "computation", 3
 
@@ -65,18 +63,18 @@ class _OfBits(OwnVocabulary):
     @staticmethod
     @abstractmethod
     def _said(ones: Int[Tensor, "B 1"], count: int) -> Int[Tensor, "B 1"]:
-        """The answers where so many of `count` bits are ones."""
+        """Return the answers, given how many of `count` bits are ones."""
 
 
 class Parity(_OfBits):
-    """Say whether the number of ones is odd."""
+    """A task that asks whether the number of ones is odd."""
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The parity so far."""
+        """A state must hold the parity so far."""
         return 1.0
 
     def chance(self, segment: Segment) -> float:
-        """Either."""
+        """Return 1/2: both answers are equally likely."""
         return 0.5
 
     def _next(self, past: list[int]) -> int:
@@ -88,10 +86,10 @@ class Parity(_OfBits):
 
 
 class Majority(_OfBits):
-    """Say whether more than half of the bits are ones."""
+    """A task that asks whether more than half of the bits are ones."""
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The ones so far, as far as the rest can still decide."""
+        """A state must hold the number of ones so far, as far as the remaining bits can still decide."""
         count = segment.seq_len - 1
         return _most(
             {min(max(count // 2 + 1 - ones, 0), count - read + 1) for ones in range(read + 1)}
@@ -99,7 +97,7 @@ class Majority(_OfBits):
         )
 
     def chance(self, segment: Segment) -> float:
-        """Zero, which also has the ties."""
+        """The best guess is 0, which is also the answer to ties."""
         return (1 + tie(segment.seq_len - 1)) / 2
 
     def _next(self, past: list[int]) -> int:
@@ -111,7 +109,7 @@ class Majority(_OfBits):
 
 
 class CumMajority(OwnVocabulary):
-    """Say at every bit whether at least half of the bits so far are ones."""
+    """A task that asks at every bit whether at least half of the bits so far are ones."""
 
     kind, tokens = "computation", 2
     groups = MappingProxyType({"tokens": TOKENS_READ})
@@ -125,7 +123,7 @@ class CumMajority(OwnVocabulary):
         )
 
     def chance(self, segment: Segment) -> float:
-        """One, which also has the ties."""
+        """The best guess is 1, which is also the answer to ties."""
         counts = range(1, segment.seq_len + 1)
         return sum((1 + tie(count)) / 2 for count in counts) / len(counts)
 
@@ -140,7 +138,7 @@ class CumMajority(OwnVocabulary):
 
 
 class VocabMajority(Mixture):
-    """The most frequent token; vocab_size: 0 is the closing token, all others are counted."""
+    """A task that asks for the most frequent token; of vocab_size tokens all but the closing 0 count."""
 
     kind = "computation"
 
@@ -149,7 +147,7 @@ class VocabMajority(Mixture):
         at_least(f"{where}.seq_len", load.seq_len, 2)
 
     def chance(self, segment: Segment) -> float:
-        """Token 1, to which every tie that it is in goes."""
+        """The best guess is token 1, which wins every tie that it takes part in."""
         return first_wins(segment.seq_len - 1, self.vocab_size - 1)
 
     def _next(self, past: list[int]) -> int:
@@ -170,10 +168,10 @@ class VocabMajority(Mixture):
 
 @cache
 def first_wins(count: int, symbols: int) -> float:
-    """The probability that of `count` uniform draws no symbol has more than the first.
+    """Return the probability that in `count` uniform draws no symbol comes more often than the first one.
 
-    The counts are independent Poisson numbers given their sum, so it is a coefficient of a product of
-    truncated power series.
+    The counts are independent Poisson numbers given their sum, so the probability is a coefficient of a
+    product of truncated power series.
     """
     rate = count / symbols
     weight = np.array([exp(c * log(rate) - rate - lgamma(c + 1)) for c in range(count + 1)])
@@ -183,7 +181,7 @@ def first_wins(count: int, symbols: int) -> float:
 
 
 def _power(series: np.ndarray, exponent: int, size: int) -> np.ndarray:
-    """series ** exponent as a power series of `size` coefficients."""
+    """Return series ** exponent as a power series of `size` coefficients."""
     result = np.eye(1, size)[0]
     while exponent:
         if exponent % 2:

@@ -1,4 +1,4 @@
-"""The parts that rows of recall tasks share: a context that binds, questions behind it, filler elsewhere."""
+"""Build what rows of recall tasks share: a context that binds, questions behind it, and filler elsewhere."""
 
 from dataclasses import dataclass
 from math import lgamma, log
@@ -16,23 +16,23 @@ from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import outside
 
 Filler = Literal["safe", "random", "blank"]
-DEPTH = Number(10)  # in which tenth of the context an answer stands, 0 the oldest
+DEPTH = Number(10)  # the tenth of the context in which an answer stands; 0 is the oldest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs(Load):
-    """A segment whose rows show so many pairs."""
+    """A segment whose rows show num_kv_pairs pairs."""
 
     num_kv_pairs: int
 
 
 class AskedLater(Mixture):
-    """Tasks whose questions follow the context at gaps drawn from a power law.
+    """The base of tasks whose questions follow the context at gaps drawn from a power law.
 
-    Args, beside those of Mixture:
+    Args, besides those of Mixture:
 
-    power_a: 0.01 in every figure: short gaps preferred, about as 1/i; 1: uniform.
-    filler: what stands where neither context nor question does, see `fill`.
+    power_a: 0.01 in every figure: a gap of i has a weight of about 1/i, so short gaps prevail; 1: uniform.
+    filler: the tokens that are neither context nor question, see `fill`.
     """
 
     def __init__(self, *, power_a: float, filler: Filler, **mixture: Any):
@@ -47,11 +47,11 @@ class AskedLater(Mixture):
 
     @property
     def num_values(self) -> int:
-        """Tokens of which an answer is one."""
+        """Return how many tokens can be an answer."""
         return self.vocab_size - self.vocab_size // 2
 
     def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
+        """Return the score of always guessing the same value."""
         return 1 / self.num_values
 
     def least_bits(self, segment: Segment) -> float | None:
@@ -60,17 +60,17 @@ class AskedLater(Mixture):
 
 
 def bits_of_different(count: int, of: int) -> float:
-    """log2 of the ways to give so many keys different values out of `of`."""
+    """Return log2 of the number of ways to give `count` keys different values out of `of`."""
     return (lgamma(of + 1) - lgamma(of - count + 1)) / log(2)
 
 
 def bits_of_subset(count: int, of: int) -> float:
-    """log2 of the sets of so many out of `of`."""
+    """Return log2 of the number of sets of `count` out of `of`."""
     return bits_of_different(count, of) - lgamma(count + 1) / log(2)
 
 
 def check_room(where: str, load: Pairs, each: int, more: int = 0) -> None:
-    """ValueError: rows of so many tokens for each pair, and `more` besides, do not fit their length."""
+    """Raise ValueError if rows with `each` tokens a pair, and `more` besides, do not fit their length."""
     n, length = load.num_kv_pairs, load.seq_len
     at_least(f"{where}.num_kv_pairs", n, 1)
     if length % 2:
@@ -84,7 +84,7 @@ def check_room(where: str, load: Pairs, each: int, more: int = 0) -> None:
 
 
 def check_keys(where: str, load: Pairs, vocab_size: int) -> None:
-    """ValueError: half of the vocabulary, less the 0, are fewer keys than there are pairs."""
+    """Raise ValueError if half of the vocabulary, less the 0, has fewer keys than there are pairs."""
     n, keys = load.num_kv_pairs, vocab_size // 2 - 1
     if keys < n:
         raise ValueError(
@@ -96,11 +96,12 @@ def check_keys(where: str, load: Pairs, vocab_size: int) -> None:
 def fill(
     filler: Filler, key: int, examples: Int[Tensor, " B"], count: int, taken: Int[Tensor, "B K"], words: int
 ) -> Int[Tensor, "B count"]:
-    """Tokens without a meaning.
+    """Return `count` tokens without a meaning for each row.
 
     safe: uniform over the tokens below `words` that are not `taken` (distinct in a row), so that none can
-    create or overwrite an answer; random: uniform over all of them (the reference's random_non_queries=True;
-    the answer stays the one bound in the context); blank: token 0 (random_non_queries=False).
+    create or overwrite an answer; random: uniform over all tokens below `words` (the reference's
+    random_non_queries=True; the answer stays the one bound in the context); blank: token 0
+    (random_non_queries=False).
     """
     if filler == "blank":
         return examples.new_zeros(1, 1).expand(len(examples), count)
@@ -115,10 +116,9 @@ def asked_behind(
     questions: Int[Tensor, "B n w"],
     gaps: Int[Tensor, "B n"],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B n"]]:
-    """The row of T = C + F tokens whose question j begins at C + (w+1) gaps[j], and where the questions end.
+    """Return rows of T = C + F tokens whose question j begins at C + (w+1) gaps[j], and the questions' ends.
 
-    At least one token of filler follows each question: never the answer.
-    """
+    At least one token of filler, never the answer, follows each question."""
     inputs, width = torch.cat([context, filling], 1), questions.shape[-1]
     starts = context.shape[1] + (width + 1) * gaps
     for i in range(width):
@@ -127,11 +127,11 @@ def asked_behind(
 
 
 def last_place(tokens: Int[Tensor, "B S"], wanted: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-    """Return where each wanted token stands for the last time; 0 where it does not."""
+    """Return the last place of each wanted token; 0 if the token is absent."""
     places = torch.arange(tokens.shape[1], device=tokens.device)
     return ((tokens[:, None] == wanted[..., None]) * places).amax(-1)
 
 
 def tenth(place: Int[Tensor, "*n"], of: int) -> Int[Tensor, "*n"]:
-    """The depth of place 0 <= i < of, see DEPTH."""
+    """Return the depth of each place 0 <= i < of, see DEPTH."""
     return place * 10 // of

@@ -1,11 +1,11 @@
-"""Copying: a string once more, and the data among noise once more.
+"""Copying tasks: write a string again, or write again the data that stood among noise.
 
 Copy: Jelassi et al. 2024, "Repeat after me: transformers are better than state space models at copying".  A
 row is packed with examples `$ a_1 .. a_l | a_1 .. a_l .`, letters uniform, l uniform in shortest..longest.
-Asked are the letters of the second string; an example that the row's end cuts off is shown and not asked.
+The letters of the second string are asked; an example that the row's end cuts off is shown but not asked.
 
-SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  m data tokens at random places,
-in order, in between noise, then m markers; at marker j the j-th data token.
+SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  A row has m data tokens at
+random places among noise, then m markers; at marker j the j-th data token is asked.
 """
 
 from dataclasses import dataclass
@@ -37,11 +37,12 @@ class Strings(Load):
 
 
 class Copy(OwnVocabulary):
-    """Args, beside those of a mixture:
+    """A task that asks for a string again.  Args, besides those of a mixture:
 
-    letters: how many there are, ids 0 and up; then come $, | and the end.
+    letters: how many letters there are, with ids from 0; then come $, | and the end.
 
-    A row of 2 l + 3 tokens with shortest = longest = l is one string: its exact rows are the string accuracy.
+    A row of 2 l + 3 tokens with shortest = longest = l is one string: the share of exact rows is then the
+    string accuracy.
     """
 
     load_kind, load = Strings, "longest"
@@ -63,11 +64,11 @@ class Copy(OwnVocabulary):
             )
 
     def chance(self, segment: Segment) -> float:
-        """One letter, whichever."""
+        """Return the score of always guessing the same letter."""
         return 1 / self.letters
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The longest string."""
+        """A state must hold the longest string."""
         return segment.count("longest") * log2(self.letters)
 
     def _next(self, past: list[int]) -> int:
@@ -97,17 +98,17 @@ class Copy(OwnVocabulary):
 
 @dataclass(frozen=True, kw_only=True)
 class Selected(Load):
-    """A segment whose rows hold so many data tokens."""
+    """A segment whose rows hold num_tokens data tokens."""
 
     num_tokens: int
 
 
 class Selecting(Mixture):
-    """Data tokens, all but two of the vocabulary, that are said again in order."""
+    """The base of tasks that ask for data tokens again in order; all but two of the vocabulary are data."""
 
     load_kind, load = Selected, "num_tokens"
     groups = MappingProxyType({"distance": Distance()})
-    besides = 0  # tokens of a row that are neither data nor the places to say them again
+    besides = 0  # tokens of a row that are neither data nor places where data are asked
 
     def _fits(self, where: str, load: Selected) -> None:
         needed = 2 * load.num_tokens + self.besides
@@ -120,16 +121,16 @@ class Selecting(Mixture):
             )
 
     def chance(self, segment: Segment) -> float:
-        """One of the data tokens, whichever."""
+        """Return the score of always guessing the same data token."""
         return 1 / (self.vocab_size - 2)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """All data tokens, in order."""
+        """A state must hold all data tokens, in order."""
         return segment.count("num_tokens") * log2(self.vocab_size - 2)
 
 
 class SelectiveCopy(Selecting):
-    """vocab_size: noise is token 0, the marker the last; all between are data."""
+    """Selective copying; of vocab_size tokens 0 is noise, the last is the marker, and all others are data."""
 
     def _next(self, past: list[int]) -> int:
         data = [token for token in past if 0 < token < self.vocab_size - 1]
@@ -145,7 +146,7 @@ class SelectiveCopy(Selecting):
 
 
 def at_the_end(inputs: Int[Tensor, "B T"], data: Int[Tensor, "B m"], places: Int[Tensor, "B m"]) -> Batch:
-    """The batch that asks for the data, which stand at these places, at its last m positions."""
+    """Return the batch that asks, at the last m positions, for the data that stand at these places."""
     m, time = data.shape[1], inputs.shape[1]
     positions = torch.arange(time - m, time, device=inputs.device).expand_as(data)
     return Batch(inputs, positions, data, {"distance": positions - places})

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from zoo.tasks.base import IGNORED, Batch, Task
 
-FEWEST = 512  # rows that show whether a segment repeats itself; where all of them differ, it is not counted
-ALL = 2**13  # rows in which each row there is stands at least twice, or the segment is not counted
-ORDERS = 8  # in which beginnings are given states
-Goes = dict[tuple[int, ...], int]  # what may follow up to a question, and the question's number -> its answer
+FEWEST = 512  # rows drawn first; if all of them differ, the segment has too many rows to count
+ALL = 2**13  # rows drawn then; unless each comes at least twice, some rows may be missing: not counted
+ORDERS = 8  # random orders in which beginnings are given states
+Goes = dict[tuple[int, ...], int]  # the tokens up to a question and the question's number -> its answer
 
 
 def all_rows(task: Task, segment: int) -> Batch | None:
-    """Draw every row of a test segment, each once; None: there are too many to be sure of having all."""
+    """Return every row of a test segment once; None: there are too many rows to be sure of having all."""
     for count in (FEWEST, ALL):
         rows, times = distinct(task.sample("test", segment, range(count)))
         if count == FEWEST and len(times) == count:
@@ -24,7 +24,7 @@ def all_rows(task: Task, segment: int) -> Batch | None:
 
 
 def distinct(batch: Batch) -> tuple[Batch, Tensor]:
-    """Return each row once, and how many times it stands there."""
+    """Return each different row once, and how many times the batch has each of these rows."""
     whole = torch.cat([batch.inputs, batch.positions, batch.answers], dim=1)
     _, row, times = whole.unique(dim=0, return_inverse=True, return_counts=True)
     first = torch.full_like(times, len(row)).scatter_reduce(0, row, torch.arange(len(row)), "amin")
@@ -32,9 +32,9 @@ def distinct(batch: Batch) -> tuple[Batch, Tensor]:
 
 
 def continuations(batch: Batch, place: int, decoder: bool) -> list[Goes]:
-    """List for each beginning of `place` tokens what may follow and the answer that it then takes.
+    """Return, for each beginning of `place` tokens, what may follow up to a question, with its answer.
 
-    decoder: all answers are read off one position, so that a question is told by its number.
+    decoder: all answers are read off one position, so the question's number tells questions apart.
     """
     goes: dict[tuple[int, ...], Goes] = defaultdict(dict)
     for row, positions, answers in zip(*(part.tolist() for part in batch.tensors), strict=True):
@@ -45,10 +45,10 @@ def continuations(batch: Batch, place: int, decoder: bool) -> list[Goes]:
 
 
 def enough_states(batch: Batch, decoder: bool) -> int:
-    """Count states with which, after any number of tokens, every later answer can be right.
+    """Return a number of states that suffices for every later answer to be right, after any number of tokens.
 
-    Beginnings share a state where no continuation tells them apart, in the best of a few orders: there may
-    be a smaller count, never one below 2 ** least_bits.
+    Beginnings share a state if no continuation tells them apart; the count is the best of a few orders.  A
+    smaller count may exist, but never one below 2 ** least_bits.
     """
     generator, places = random.Random(0), range(1, batch.inputs.shape[1])
     return max(_states(continuations(batch, place, decoder), generator) for place in places)

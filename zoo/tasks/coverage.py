@@ -1,4 +1,4 @@
-"""The share of a task that lies in a window's view: the most that a model with that view can recall."""
+"""Measure the share of a task's answers that a window lets a mixer see: the most that it can recall."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,16 @@ from torch import Tensor
 
 from zoo.tasks.base import IGNORED, Split, Task, sources
 
-Visible = Callable[[Bool[Tensor, "R T"]], Bool[Tensor, "R T"]]  # asked outputs -> what they can depend on
-HELD = 2**24  # entries of a view at once
+Visible = Callable[[Bool[Tensor, "R T"]], Bool[Tensor, "R T"]]  # outputs -> the inputs they can depend on
+HELD = 2**24  # entries of a view in memory at once
 
 
 def coverage(task: Task, split: Split, visible: Visible, examples: int = 1000) -> dict[str, float] | None:
-    """Share of the scored answers whose source is visible from where it is asked for, by segment name.
+    """Return, by segment name, the share of scored answers whose source is visible from the asking place.
 
     None: the task does not read its answers from a place.
-    visible: a mixer's method of that name, or a whole stack's.
-    examples: how many of each segment are looked at, at most.
+    visible: the method `visible` of a mixer or of a whole stack.
+    examples: the largest number of examples of each segment to look at.
     """
     shares = {}
     for i, segment in enumerate(task.segments(split)):
@@ -34,7 +34,7 @@ def coverage(task: Task, split: Split, visible: Visible, examples: int = 1000) -
 def _in_view(
     visible: Visible, positions: Int[Tensor, "N"], keys: Int[Tensor, "N"], seq_len: int
 ) -> Bool[Tensor, "N"]:
-    """Say whether the output at each position can depend on its source; each view is made once."""
+    """Return whether the output at each position can depend on its source; each view is made only once."""
     places, row = positions.unique(return_inverse=True)
     covered_here, every = torch.zeros_like(positions, dtype=torch.bool), max(1, HELD // seq_len)
     for i, part in enumerate(places.split(every)):

@@ -1,8 +1,8 @@
-"""Depo: so many hops on along a cycle that is shown as shuffled edges.
+"""Depo: follow a number of hops along a cycle that is shown as shuffled edges.
 
 Allen-Zhu 2025, "Physics of Language Models: Part 4.1" (arXiv 2512.17351), and its code,
-facebookresearch/PhysicsLM4: n names in a cycle, each beside the next one, in any order; then questions
-`hops name mark answer` of different names, asked at the mark.  Any number of hops up to the most.
+facebookresearch/PhysicsLM4: n names form a cycle, shown as pairs of a name and the next one, in any order;
+then come questions `hops name mark answer` on different names, asked at the mark, with 1 to `hops` hops each.
 Not as published: a name is one token (there 1 or 2 of 50, or 5 to 7 of 3); a segment has one n (there 3 to N,
 n weighted by 1 / (n + sqrt N)); tests have all numbers of hops, told apart by `hops` (there powers of two).
 """
@@ -28,7 +28,7 @@ NAMES, EDGES, STARTS, HOPS = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class Cycles(Load):
-    """A segment of rows with a cycle of so many names and so many questions."""
+    """A segment of rows with a cycle of num_nodes names and num_queries questions."""
 
     seq_len: int = 0  # follows: 2 * num_nodes + 4 * num_queries
     num_nodes: int
@@ -36,10 +36,10 @@ class Cycles(Load):
 
 
 class Depo(OwnVocabulary):
-    """Args, beside those of a mixture:
+    """A task that asks which name comes some hops later in a cycle.  Args, besides those of a mixture:
 
-    names: how many there are.
-    hops: the most that are asked for.  Tokens: the names, 1 to `hops`, the mark.
+    names: how many names there are.
+    hops: the largest number of hops asked for.  Tokens: the names, 1 to `hops`, the mark.
     """
 
     kind, load_kind, load = "computation", Cycles, "num_nodes"
@@ -60,11 +60,11 @@ class Depo(OwnVocabulary):
         return 2 * load.num_nodes + 4 * load.num_queries
 
     def chance(self, segment: Segment) -> float:
-        """One name, whichever."""
+        """Return the score of always guessing the same name."""
         return 1 / self.names
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The cycle, of those that some names can form (which names is not counted); or the next answer."""
+        """A state must hold which cycle the names form (the choice of names is not counted), or an answer."""
         return max(lgamma(segment.count("num_nodes")), log(self.names)) / log(2)
 
     def _next(self, past: list[int]) -> int:

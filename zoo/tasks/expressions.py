@@ -1,14 +1,14 @@
-"""Arithmetic modulo m on random expressions, written before their operands or between brackets.
+"""Arithmetic modulo m on random expressions, in prefix notation or in brackets.
 
-    mano         `op left right`, of so many operations: Allen-Zhu 2025, "Physics of Language Models: Part
+    mano         `op left right`, sized by operations: Allen-Zhu 2025, "Physics of Language Models: Part
                  4.1" (arXiv 2512.17351), and its code, facebookresearch/PhysicsLM4; m = 23, and + - *
-    brackets     `(left op right)`, of so many tokens: Deletang et al. 2023, "Neural networks and the Chomsky
+    brackets     `(left op right)`, sized by tokens: Deletang et al. 2023, "Neural networks and the Chomsky
                  hierarchy" (arXiv 2207.02098), and its code; m = 5, and + -
 
-Then a mark, where the value is asked for.  A split of what is left into two operands is uniform, as are
-numbers and operations.  Expressions in brackets that are too short to split are 3, -3, (3) and (-3).
-Not as published: mano's rows begin with a token that says how many operations there are, and its signs have
-two tokens each, either of which may stand.
+A mark follows, where the value is asked for.  The split of what is left into two operands is uniform, and so
+are numbers and operations.  Expressions in brackets that are too short to split are 3, -3, (3) and (-3).
+Not as published: there, mano's rows begin with a token that says how many operations there are, and each sign
+has two tokens, either of which may stand.
 """
 
 from abc import abstractmethod
@@ -29,14 +29,14 @@ from zoo.tasks.mixture import Load, OwnVocabulary
 
 NUMBERS, SPLITS, SIGNS = range(3)
 PLUS, MINUS, TIMES, OPEN, CLOSE, MARK = range(6)  # after the numbers
-Splits = Callable[[int], list[tuple[int, int]]]  # of an expression's size, the sizes of its operands
+Splits = Callable[[int], list[tuple[int, int]]]  # an expression's size -> possible sizes of its operands
 
 
 class Expressions(OwnVocabulary):
-    """Args, beside those of a mixture:
+    """The base of tasks that ask for an expression's value.  Args, besides those of a mixture:
 
     modulus: m; numbers are 0 to m - 1.
-    times: whether there are products, too.
+    times: whether expressions have products as well.
     """
 
     kind = "computation"
@@ -53,21 +53,21 @@ class Expressions(OwnVocabulary):
     @staticmethod
     @abstractmethod
     def _splits(size: int) -> list[tuple[int, int]]:
-        """All pairs of sizes of the two operands; none: the value is that of a number."""
+        """Return all pairs of sizes of the two operands; none: the value is that of a single number."""
 
     @abstractmethod
     def _opened(
         self, size: Int[Tensor, "B 1"], number: Tensor, sign: Tensor, split: Tensor
     ) -> tuple[Int[Tensor, "B 1"], Int[Tensor, "B K"], Int[Tensor, "B 1"]]:
-        """Return the first token of an expression, what is left to write (tokens, and sizes below zero; the
-        last comes first) and how many of these there are."""
+        """Return an expression's first token, what is left to write, and how many entries of that count.
+        An entry is a token or, below zero, the size of an expression; the last entry is written first."""
 
     @abstractmethod
     def _value(self, tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B 1"]:
         """Return the expressions' values."""
 
     def chance(self, segment: Segment) -> float:
-        """The likeliest value; where there are products, it is 0."""
+        """Return the probability of the likeliest value, which is 0 if there are products."""
         load = next(load for loads in self._loads.values() for load in loads if load.slice() == segment.slice)
         return float(values(self._splits, self._size(load), self.modulus, self.signs).max())
 
@@ -110,14 +110,14 @@ def values(splits: Splits, size: int, modulus: int, signs: int) -> Float[Tensor,
 
 @dataclass(frozen=True, kw_only=True)
 class Prefixed(Load):
-    """A segment of expressions with so many operations."""
+    """A segment of expressions with num_operations operations."""
 
     seq_len: int = 0  # follows: 2 * num_operations + 2
     num_operations: int
 
 
 class Mano(Expressions):
-    """An expression of n operations has size n + 1: its numbers."""
+    """Expressions in prefix notation; n operations make a size of n + 1, the count of the numbers."""
 
     load_kind, load = Prefixed, "num_operations"
 
@@ -135,9 +135,9 @@ class Mano(Expressions):
         return [(left, size - left) for left in range(1, size)]
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A number to add, and after it all other operations, whose operands are to come: `+ 7 * - + ..`.
+        """A state must hold a number to add and all later operations, without operands yet: `+ 7 * - + ..`.
 
-        Some operands tell any two apart: 0, or 1 where both multiply, leaves all but one operation aside.
+        Some operands tell any two states apart: 0, or 1 if both multiply, makes all but one operation idle.
         """
         return log2(self.modulus) + (segment.count("num_operations") - 1) * log2(self.signs)
 
@@ -155,9 +155,9 @@ class Mano(Expressions):
         return number.where(size == 1, sign), torch.cat([left - size, -left], 1), 2 * (size > 1)
 
     def _value(self, tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B 1"]:
-        """Read from the right, with a stack of values."""
+        """Return the values by reading from the right, with a stack of values."""
         stack = tokens.new_zeros(len(tokens), tokens.shape[1] + 2)
-        height = tokens.new_full((len(tokens), 1), 2)  # two zeros below, so that a number may look there
+        height = tokens.new_full((len(tokens), 1), 2)  # two zeros below, where a number's step also looks
         for token in tokens.flip(1).split(1, dim=1):
             left, right = (stack.gather(1, height - back) for back in (1, 2))
             signs = [token == self.modulus + sign for sign in (PLUS, MINUS, TIMES)]
@@ -169,7 +169,7 @@ class Mano(Expressions):
 
 
 class Brackets(Expressions):
-    """seq_len of a segment: the expression and the mark.  Its size is its tokens."""
+    """Expressions in brackets.  A segment's seq_len counts expression and mark; a size counts tokens."""
 
     def _fits(self, where: str, load: Load) -> None:
         at_least(f"{where}.seq_len", load.seq_len, 2)
@@ -182,9 +182,9 @@ class Brackets(Expressions):
         return [(left, size - 3 - left) for left in range(1, size - 3)]
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The sum so far, and of `(3-((4+(..` each sign: what follows a bracket counts as the bracket does.
+        """A state must hold the sum so far and each sign of `(3-((4+(..`: a sign applies to a whole bracket.
 
-        Eight tokens open and close two such levels, five the last one, whose operand is to come.
+        Eight tokens open and close two such levels, and five the last one, whose operand comes later.
         """
         return log2(self.modulus) + (segment.seq_len + 2) // 8
 
@@ -218,7 +218,7 @@ class Brackets(Expressions):
         return token, rest, 4 * splits + 2 * ((size > 2) & ~splits) + (size == 2)
 
     def _value(self, tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B 1"]:
-        """Read with a stack of open brackets: an operand x makes the value of its bracket a x + b."""
+        """Return the values with a stack of open brackets: an operand x makes its bracket's value a x + b."""
         m, stack = self.modulus, tokens.new_zeros(2, len(tokens), tokens.shape[1])
         a, b = (torch.full_like(tokens[:, :1], number) for number in (1, 0))
         value, depth, begins = b, b, b == 0

@@ -1,13 +1,13 @@
-"""Flip-flops: one bit kept through noise; and with undo, some bits of history.
+"""Flip-flops: keep one bit through noise; with undo, keep some bits of history.
 
 Liu et al. 2023, "Exposing attention glitches with flip-flop language modeling": a row is pairs of an
-instruction (write, ignore, read) and a bit; after a read stands the bit that was last written.  The first
-instruction writes, the last reads; in between an instruction is ignored with probability p, else it is
-either.  Asked at every read.  1 - accuracy on rows of p = .98 is their glitch rate.
+instruction (write, ignore, read) and a bit; the bit after a read is the one that was last written.  The first
+instruction is a write and the last a read; any other is an ignore with probability p, else a write or a read
+with equal chance.  The bit is asked at every read.  1 - accuracy on rows of p = .98 is their glitch rate.
 
 Undo (ours): a fourth instruction takes the last write back.  The memory holds the current bit and at most
-`depth` earlier ones, the oldest forgotten first; an undo that finds none is an ignore instead.  The bit after
-an undo, as after an ignore, is noise.
+`depth` earlier ones, and forgets the oldest first; an undo with nothing to take back becomes an ignore.  The
+bit after an undo, like the bit after an ignore, is noise.
 """
 
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ INSTRUCTIONS, BITS = range(2)
 
 @dataclass(frozen=True, kw_only=True)
 class Noisy(Load):
-    """A segment of which so many instructions in a hundred are ignored."""
+    """A segment of which ignore_percent of the instructions are ignores."""
 
     ignore_percent: int
 
 
 class FlipFlop(OwnVocabulary):
-    """seq_len of a segment: two tokens an instruction."""
+    """The flip-flop task; an instruction and its bit are two tokens of a segment's seq_len."""
 
     load_kind: ClassVar[type[Load]] = Noisy
     groups = MappingProxyType({"distance": Distance()})
@@ -53,11 +53,11 @@ class FlipFlop(OwnVocabulary):
             )
 
     def chance(self, segment: Segment) -> float:
-        """Either bit."""
+        """Return 1/2: both bits are equally likely."""
         return 0.5
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The bit, or, where there is a turn between the first and the last, that the next token is it."""
+        """A state must hold the bit, or, in rows of more than two turns, that the next token is the bit."""
         return log2(2 + (segment.seq_len > 4))
 
     def _next(self, past: list[int]) -> int:
@@ -74,7 +74,7 @@ class FlipFlop(OwnVocabulary):
         return _scored_at_reads(act, bit, shown)
 
     def _drawn(self, load: Any, path: tuple[int, ...], examples: Tensor) -> tuple[Tensor, Tensor]:
-        """Instructions and random bits [B turns]."""
+        """Return instructions and random bits, both [B turns]."""
         turns, share = load.seq_len // 2, load.ignore_percent / 100
         u = uniform(bits(stream(*path, INSTRUCTIONS), examples, turns))
         act = ((u - share) / (1 - share) * len(self.acts)).long().clamp(max=len(self.acts) - 1)
@@ -84,7 +84,7 @@ class FlipFlop(OwnVocabulary):
 
 
 def _scored_at_reads(act: Tensor, bit: Tensor, shown: Tensor, **groups: Tensor) -> Batch:
-    """shown: of a turn that reads, the latest turn whose bit is the answer."""
+    """Return the batch that asks at reads.  shown: for each read, the latest turn whose bit is the answer."""
     positions = torch.arange(0, 2 * act.shape[1], 2, device=act.device).expand_as(act)
     answers = torch.where(act == READ, bit, IGNORED)
     distance = (positions - 2 * shown - 1).clamp(min=1)
@@ -93,13 +93,13 @@ def _scored_at_reads(act: Tensor, bit: Tensor, shown: Tensor, **groups: Tensor) 
 
 @dataclass(frozen=True, kw_only=True)
 class Remembering(Noisy):
-    """A segment of which so many writes can be undone."""
+    """A segment of which the last `depth` writes can be undone."""
 
     depth: int
 
 
 class Undo(FlipFlop):
-    """seq_len of a segment: two tokens an instruction."""
+    """The flip-flop task with undo; an instruction and its bit are two tokens of a segment's seq_len."""
 
     load_kind, load = Remembering, "depth"
     acts, tokens = (WRITE, READ, UNDO), 6
@@ -114,7 +114,7 @@ class Undo(FlipFlop):
         at_least(f"{where}.depth", load.depth, 1)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The bit and its history, as far as a row has turns to write it, undo it and read."""
+        """A state must hold the bit and its history, as far as a row has turns to write, undo and read it."""
         return 1.0 + min(segment.count("depth"), segment.seq_len // 4 - 1)
 
     def _next(self, past: list[int]) -> int:
@@ -135,11 +135,10 @@ class Undo(FlipFlop):
 
 
 def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return for each turn the writes that can be undone, the turn that wrote the current bit, and the one
-    that last showed it before this one.  Undos that find nothing become ignores, in place.
-    """
-    top = floor = torch.full_like(act[:, :1], -1)  # of the stack of writes, and what is left of it
-    wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # at each height of the stack
+    """Return for each turn the number of writes that can be undone, the turn that wrote the current bit, and
+    the latest earlier turn that showed this bit.  Undos that find nothing become ignores, in place."""
+    top = floor = torch.full_like(act[:, :1], -1)  # the top of the stack of writes, and its oldest kept place
+    wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # turns, by height of the stack
     turns_so_far = []
     for turn, now in enumerate(act.split(1, 1)):
         now[(now == UNDO) & (top == floor)] = IGNORE

@@ -1,4 +1,4 @@
-"""Groups that tell the answers of a task apart, so that each kind of them has a score of its own."""
+"""Groups that tell the answers of a task apart, so that each kind of answer has a score of its own."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-FARTHEST = 40  # as a power of two: how far back an answer can stand
+FARTHEST = 40  # bins of distance; the last holds up to 2**39 tokens and all beyond
 
 
 class Group(ABC):
-    """A batch says of each answer a whole number; answers are counted in `size` bins of them."""
+    """A group: a batch gives each answer a whole number, and scores count the answers in `size` bins."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bins; known before a row is made, so that counting waits for no device."""
+        """Return the number of bins; it is known before a row is made, so counting waits for no device."""
 
     def bins(self, values: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
-        """The bin of each value, below `size`; a value beyond the last bin counts there."""
+        """Return the bin of each value, below `size`; a value beyond the last bin counts in the last bin."""
         return values.clamp(0, self.size - 1)
 
     def holds(self, values: Int[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
-        """Say which of the values are some of the group."""
+        """Return which of the values are valid for the group."""
         return (values >= 0) & (values < self.size)
 
     @abstractmethod
@@ -32,7 +32,7 @@ class Group(ABC):
 
 @dataclass(frozen=True)
 class Distance(Group):
-    """Tokens from the place that an answer must be read from to where it is asked, 1 or more.
+    """A group by distance: the tokens from an answer's source to the place where it is asked, 1 or more.
 
     The bin called d, a power of two, holds those above d / 2 and up to d.
     """
@@ -53,7 +53,7 @@ class Distance(Group):
 
 @dataclass(frozen=True)
 class Words(Group):
-    """names: of the kinds of answers; a batch's value is the index of one."""
+    """A group by named kinds of answers; a batch's value is the index of a name in `names`."""
 
     names: tuple[str, ...]
 
@@ -67,7 +67,7 @@ class Words(Group):
 
 @dataclass(frozen=True)
 class Number(Group):
-    """below: the values are 0 to below - 1, each its own bin: a pair's index, a decile of depth."""
+    """A group by number: values 0 to below - 1 have a bin each, as a pair's index or a tenth of depth."""
 
     below: int
 

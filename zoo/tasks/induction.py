@@ -1,8 +1,8 @@
-"""Induction heads: what followed the special token the one time it stood in the row?
+"""Induction heads: ask what followed the special token at its one earlier place in the row.
 
 Gu & Dao 2023, "Mamba", section 4.1.2, after Olsson et al. 2022: random tokens, among them one special token
-followed by some x, and the special token again at the end; say x.  With 20 tokens and 31 places it is the
-task of Fu et al. 2022, "Hungry Hungry Hippos" (induction_safari).
+followed by some x, and the special token again at the end; the answer is x.  With 20 tokens and 31 places
+this is the task of Fu et al. 2022, "Hungry Hungry Hippos" (induction_safari).
 """
 
 from math import log2
@@ -22,7 +22,7 @@ TOKENS, PLACE = range(2)
 
 
 class Induction(Mixture):
-    """vocab_size: the last token is the special one."""
+    """The task of induction heads; the last of vocab_size tokens is the special one."""
 
     groups = MappingProxyType({"distance": Distance()})
 
@@ -31,11 +31,11 @@ class Induction(Mixture):
         at_least(f"{where}.seq_len", load.seq_len, 3)
 
     def chance(self, segment: Segment) -> float:
-        """One of the tokens that are not special, whichever."""
+        """Return the score of always guessing the same token other than the special one."""
         return 1 / (self.vocab_size - 1)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A state must hold what followed, or, where a row has room, that the next token is what follows."""
+        """A state must hold what followed, or, in rows with room, that the next token is the one to keep."""
         return log2(self.vocab_size - (segment.seq_len == 3))
 
     def _next(self, past: list[int]) -> int:

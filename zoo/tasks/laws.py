@@ -1,9 +1,9 @@
-"""Laws that every task obeys, whoever wrote it: each looks at a task and says what is wrong with it.
+"""Check the laws that every task obeys; each law is a function that yields what is wrong with a task.
 
     python -m zoo.tasks --laws mqar
     PYTHONPATH=. python -m zoo.tasks --laws my_task --config-dir my_conf
 
-No law names a task.  They look at a few rows of each segment: all of them take a fraction of a second.
+No law names a task.  Laws look at a few rows of each segment; all laws together take a fraction of a second.
 """
 
 import re
@@ -34,22 +34,22 @@ from zoo.tasks.counting import all_rows, enough_states
 
 FEW = 8  # rows of a segment that most laws look at
 GUESSED = 10_000  # answers of a segment whose guesses are counted
-TOKENS = 2**20  # of a segment, at most, for that
-SIGMAS = 5  # by which a count may miss what is expected
-ROUNDING = 1e-6  # of a logarithm
-FAR = (2**31, 2**40 - 1)  # examples far away
-WORD = re.compile(r"\w[\w.+-]{0,39}")  # in a slice
+TOKENS = 2**20  # the most tokens of a segment that are drawn for GUESSED answers
+SIGMAS = 5  # standard deviations by which a count may differ from what is expected
+ROUNDING = 1e-6  # tolerated error of a logarithm
+FAR = (2**31, 2**40 - 1)  # indices of examples far away
+WORD = re.compile(r"\w[\w.+-]{0,39}")  # a word in a slice
 
 
 class Subject:
-    """A task under test.  made: the task of a seed; a new one each time it is called."""
+    """A task under test.  made: builds the task of a seed, a new one at each call."""
 
     def __init__(self, made: Callable[[int], Task]) -> None:
         self.made, self.task = made, made(0)
         self.of = cache(self._of)
 
     def _of(self, split: Split, seed: int = 0) -> list[tuple[Segment, Batch]]:
-        """A few rows of each segment of a split."""
+        """Return each segment of a split with a few of its rows."""
         task = self.task if seed == 0 else self.made(seed)
         return [(s, task.sample(split, i, range(FEW))) for i, s in enumerate(task.segments(split))]
 
@@ -64,10 +64,9 @@ Law = Callable[[Subject], Iterator[str]]
 
 
 def broken(made: Callable[[int], Task]) -> list[str]:
-    """A line on each law that the task breaks: its name, and what was seen first.
+    """Return a line for each law that the task breaks: the law's name, and the first violation.
 
-    made: the task of a seed; a new one each time it is called.
-    """
+    made: builds the task of a seed, a new one at each call."""
     subject = Subject(made)
     lines = []
     for law in LAWS:
@@ -80,12 +79,12 @@ def broken(made: Callable[[int], Task]) -> list[str]:
 
 
 def name(law: Law) -> str:
-    """Say its name in words: "the same bytes whatever the batch"."""
+    """Return the law's name in words: "the same bytes whatever the batch"."""
     return law.__name__.replace("_", " ")
 
 
 def segments_are_named_apart_and_by_plain_words(subject: Subject) -> Iterator[str]:
-    """Names of segments are numbers and plain words, and load and chance are what they may be."""
+    """Segments are named apart by numbers and plain words, and data, order, load and chance are valid."""
     task = subject.task
     if task.data not in DATA or task.order not in ORDERS:
         yield f"data (={task.data}) and order (={task.order}) must be of {DATA} and {ORDERS}"
@@ -103,7 +102,7 @@ def segments_are_named_apart_and_by_plain_words(subject: Subject) -> Iterator[st
 
 
 def shapes_and_types(subject: Subject) -> Iterator[str]:
-    """Shapes and types are those of `Batch`, groups those that are declared, and each row asks."""
+    """Shapes and types are those of `Batch`, groups are the declared ones, and each row asks something."""
     for split, _, segment, batch in subject.every():
         where = f"{split} {segment.name}"
         if batch.inputs.shape != (FEW, segment.seq_len):
@@ -139,7 +138,7 @@ def ranges(subject: Subject) -> Iterator[str]:
 
 
 def _scored_twice(positions: Int[Tensor, "B A"], scored: Bool[Tensor, "B A"]) -> bool:
-    apart = -1 - torch.arange(positions.shape[1])  # places that ask nothing count as other places
+    apart = -1 - torch.arange(positions.shape[1])  # distinct numbers for places that ask nothing
     ordered = positions.where(scored, apart).sort(dim=1).values
     return bool((ordered.diff(dim=1) == 0).any())
 
@@ -165,9 +164,9 @@ def each_answer_is_read_from_its_own_past(subject: Subject) -> Iterator[str]:
 
 
 def an_oracle_is_right_and_sees_nothing_after_a_position(subject: Subject) -> Iterator[str]:
-    """The rest of a row is scrambled after the first, a middle and the last of its answers.
+    """The oracle is right even if the row is scrambled after its first, a middle or its last answer.
 
-    A text is its own oracle: what it asks for is the next token.
+    A text needs no oracle: each answer is the next token.
     """
     task, generator = subject.task, torch.Generator().manual_seed(0)
     for split, _, segment, batch in subject.every():
@@ -186,7 +185,7 @@ def an_oracle_is_right_and_sees_nothing_after_a_position(subject: Subject) -> It
 
 
 def the_same_bytes_whatever_the_batch(subject: Subject) -> Iterator[str]:
-    """Rows are equal to the bit in another batch, another order and another instance."""
+    """Rows stay equal to the bit in another batch, in another order and from another instance."""
     again = subject.made(0)
     for split, i, segment, whole in subject.every():
         if not same(again.sample(split, i, range(FEW)), whole):
@@ -233,13 +232,13 @@ def splits_and_seeds_never_meet(subject: Subject) -> Iterator[str]:
 
 
 def _rows(batch: Batch) -> list[list[int]]:
-    """List rows with what is asked of them: a short row of few tokens is another with other questions."""
+    """Return rows with positions and answers: short rows may have the same tokens and differ in these."""
     return torch.cat([batch.inputs, batch.positions, batch.answers], dim=1).tolist()
 
 
 def guessing_scores_chance(subject: Subject) -> Iterator[str]:
-    """A guess from the answers' own law, or learned place by place from other rows, scores no more than
-    `chance`; and some such guess scores that."""
+    """Guesses drawn from the answers' own law, or learned place by place from other rows, score no more than
+    `chance`; and a single guess, learned or constant, scores as much as `chance`."""
     task = subject.task
     for i, segment in enumerate(task.segments("test")):
         chance, few = task.chance(segment), subject.of("test")[i][1].answers
@@ -248,7 +247,7 @@ def guessing_scores_chance(subject: Subject) -> Iterator[str]:
         answers = task.sample("test", i, range(rows)).answers
         agree, pairs = agreement(answers)
         learned, most = learned_guess(answers)
-        room = SIGMAS * (chance * len(answers)) ** -0.5  # of a share of the rows, each counted as one answer
+        room = SIGMAS * (chance * len(answers)) ** -0.5  # relative error; a row counts as one answer
         if agree > chance * (1 + SIGMAS * (chance * pairs) ** -0.5) or learned > chance * (1 + room):
             yield f"{segment.name}: guesses score {agree:.3g} and {learned:.3g}, more than {chance:.3g}"
         if chance > max(most, learned) * (1 + room):
@@ -268,9 +267,9 @@ def no_answer_stands_where_it_is_asked_for(subject: Subject) -> Iterator[str]:
 
 
 def agreement(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
-    """Return how often two answers of different rows agree, and of how many pairs that is the share.
+    """Return how often two answers of different rows agree, and the number of pairs behind that share.
 
-    Answers of one row that agree stand and fall together: n such answers are counted as one.
+    Equal answers of one row are not independent: n such answers are counted as one.
     """
     row, _ = (answers != IGNORED).nonzero(as_tuple=True)
     tokens = answers[answers != IGNORED]
@@ -283,8 +282,8 @@ def agreement(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
 
 
 def learned_guess(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
-    """Return what the most frequent answers of one half of the rows, place by place, score on the other half,
-    and the share of the most frequent answer of all."""
+    """Return the score on half of the rows of the other half's most frequent answer, place by place, and the
+    share of the most frequent answer of all."""
     one, other = answers.tensor_split(2)
     scored = (one != IGNORED).any(dim=0)
     guess = torch.stack([place[place != IGNORED].mode().values for place in one[:, scored].T])
@@ -304,8 +303,8 @@ def batches_are_the_examples_of_the_task(subject: Subject) -> Iterator[str]:
 
 
 def a_state_has_no_more_bits_than_rows_can_tell_apart(subject: Subject) -> Iterator[str]:
-    """`least_bits` is at most what the tokens before the last question hold; where a segment has so few rows
-    that all can be tried, at most log2 of the states that suffice for them."""
+    """`least_bits` is at most the bits of the tokens up to the last question; for a segment with so few rows
+    that all can be tried, it is at most log2 of the number of states that suffice for them."""
     task, half = subject.task, subject.task.vocab_size // 2
     tokens = half * (half + 1) if task.stacked else task.vocab_size
     for i, (segment, batch) in enumerate(subject.of("test")):

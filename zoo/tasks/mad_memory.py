@@ -1,12 +1,12 @@
-"""MAD's other three: selective copying, compression, memorisation (Poli et al. 2024, "Mechanistic design and
-scaling of hybrid architectures", as athms/mad-lab makes its rows).
+"""MAD's other three tasks: selective copying, compression, memorisation (Poli et al. 2024, "Mechanistic
+design and scaling of hybrid architectures", as athms/mad-lab makes its rows).
 
     selective copying   m data tokens among blanks, the copy token, m blanks; at blank j the j-th data token
-    compression         random tokens and a closing one; from its vector alone, all of them by a decoder
+    compression         random tokens and a closing one, from whose vector alone a decoder reads all of them
     memorisation        key, slot, key, slot, ...; at each slot the key's value, by a map that never changes
 
-The blanks fall in front of the data tokens, each in front of any of them alike; so the last data token stands
-right before the copy token.
+Each blank falls in front of a data token, and each data token is equally likely; so the last data token
+stands right before the copy token.
 """
 
 from functools import cached_property
@@ -30,7 +30,8 @@ MAP = 0x3A9  # names the stream of the memorised map; no segment's path is (seed
 
 
 class SelectiveCopying(ByAnswer, Selecting):
-    """vocab_size: the last token is the copy token, the one before the blank, all others are data."""
+    """Selective copying; the last of vocab_size tokens is the copy token, the one before the blank, others
+    data."""
 
     besides = 2  # a blank and the copy token
 
@@ -50,7 +51,7 @@ class SelectiveCopying(ByAnswer, Selecting):
 
 
 class Compression(ByAnswer):
-    """vocab_size: the last token closes a row.  Answer i is token i, the closing one included."""
+    """Compression; the last of vocab_size tokens closes a row.  Answer i is token i, also the closing one."""
 
     kind = "computation"
     decoder = True
@@ -60,12 +61,12 @@ class Compression(ByAnswer):
         at_least(f"{where}.seq_len", load.seq_len, 2)
 
     def chance(self, segment: Segment) -> float:
-        """One of the tokens whichever, or the closing one, which ends every row."""
+        """Return the score of guessing always the same token, or always the one that closes every row."""
         closing = 1 / segment.seq_len
         return max(closing, (1 - closing) / (self.vocab_size - 1))
 
     def least_bits(self, segment: Segment) -> float | None:
-        """Every token before the closing one."""
+        """A state must hold every token before the closing one."""
         return (segment.seq_len - 1) * log2(self.vocab_size - 1)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
@@ -79,7 +80,7 @@ class Compression(ByAnswer):
 
 
 class Memorisation(ByAnswer):
-    """vocab_size: the last token is the slot; half of the others are keys, half values."""
+    """Memorisation; the last of vocab_size tokens is the slot; half of the others are keys, half values."""
 
     kind = "computation"
 
@@ -90,7 +91,7 @@ class Memorisation(ByAnswer):
 
     @cached_property
     def values(self) -> Int[Tensor, " K"]:
-        """Draw the value of each key: different ones, the same in all splits."""
+        """Return the value of each key; values differ from each other and are the same in all splits."""
         pool = self.vocab_size - 1 - self.num_keys
         first = torch.zeros(1, dtype=torch.int64)
         return distinct(stream(self.seed, MAP), first, self.num_keys, pool)[0] + self.num_keys
@@ -100,11 +101,11 @@ class Memorisation(ByAnswer):
             raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
 
     def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
+        """Return the score of always guessing the same value."""
         return 1 / self.num_keys
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The key; its value is no part of the row."""
+        """A state must hold the key; the key's value is not part of the row."""
         return log2(self.num_keys)
 
     def _next(self, past: list[int]) -> int:

@@ -1,14 +1,14 @@
-"""MAD's recall: in context, among noise, and fuzzy (Poli et al. 2024, "Mechanistic design and scaling of
-hybrid architectures", as athms/mad-lab makes its rows).
+"""MAD's recall tasks: in context, among noise, and fuzzy (Poli et al. 2024, "Mechanistic design and scaling
+of hybrid architectures", as athms/mad-lab makes its rows).
 
-A row is pairs of key and value, keys drawn with replacement, each key of a row with one value; where a key
-comes again, and at the last pair, whose key is one of those before, its value is asked for.  So the answers
-stand in the row, after the places that ask: this is no task for a mixer that sees the future.
+A row is pairs of key and value; keys are drawn with replacement, and each key of a row has one value.  The
+value is asked where a key comes again, and at the last pair, whose key is one of those before.  The answers
+thus stand in the row, after the places that ask: this is no task for a mixer that sees the future.
 
-On purpose not as there: a row has seq_len tokens with the last value, which nobody reads; a fuzzy row asks at
-its end for one of its pairs, each as likely (there a chosen pair is put in at a random place, and sometimes
-not at all); one pair of a noisy row is never noise (there it may be none, once in seq_len / 2 rows).
-Training there asks for every next token, test for these answers alone.
+Deliberate differences: a row's seq_len tokens include the last value, which is never read; a fuzzy row asks
+at its end for one of its pairs, each as likely (in mad-lab a chosen pair goes to a random place, or sometimes
+nowhere); one pair of a noisy row is never noise (in mad-lab all may be, once in seq_len / 2 rows).
+Training in mad-lab asks for every next token, test for these answers alone.
 """
 
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ from zoo.tasks.sampling import first_seen, last_seen
 
 KEYS, VALUES, PROBE, IS_NOISE, NOISE, SPARED, KEY_SIZES, VALUE_SIZES = range(8)
 LONGEST = 3  # tokens of a fuzzy key or value
-LARGEST = 325  # vocabulary of which `below` can still draw three values at once
+LARGEST = 325  # the largest vocabulary from which `below` can draw three values at once
 
 
 class ByAnswer(Mixture):
-    """A mixture with one more group, `answer`: a record then counts the right answers of each token.
+    """A mixture with one more group, `answer`, so that a record counts the right answers of each token.
 
-    MAD's accuracy is the mean over the answers' tokens, of those that are asked for; ours is over answers.
+    MAD's accuracy is the mean over the different tokens that are asked for; ours is the mean over answers.
     """
 
     def __init__(self, **mixture: Any) -> None:
@@ -49,14 +49,14 @@ class ByAnswer(Mixture):
 
 @dataclass(frozen=True, kw_only=True)
 class Mixed(Load):
-    """A segment of which so many pairs in a hundred are noise."""
+    """A segment of which noise_percent of the pairs are noise."""
 
     noise_percent: int
 
 
 class InContextRecall(ByAnswer):
-    """vocab_size: the first half of what is not noise are keys, the second values; then noise_tokens of
-    noise."""
+    """Recall in context.  The last noise_tokens of vocab_size tokens are noise; of the others the first half
+    are keys and the second half values."""
 
     load_kind = Mixed
     groups = MappingProxyType({"distance": Distance()})
@@ -80,23 +80,23 @@ class InContextRecall(ByAnswer):
             )
 
     def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
+        """Return the score of always guessing the same value."""
         return 1 / (self.first_noise - self.num_keys)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The value of each key, where as many are shown as the row has room for and noise leaves."""
+        """A state must hold the value of each key, in a row with as many keys as length and noise allow."""
         room = segment.seq_len // 2 - 1 if segment.count("noise_percent") < 100 else 1
         return min(room, self.num_keys) * log2(self.first_noise - self.num_keys)
 
     def _next(self, past: list[int]) -> int:
-        """Return what stood after the latest earlier place of the last token."""
+        """Return the token after the latest earlier place of the last token; 0 if there is none."""
         earlier = past[-2::-1]
         return past[len(past) - 1 - earlier.index(past[-1])] if past[-1] in earlier else 0
 
     def _rows(self, load: Mixed, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, k = load.seq_len // 2, self.num_keys
         keys = below(bits(stream(*path, KEYS), examples, n), k)
-        values = below(bits(stream(*path, VALUES), examples, k), self.first_noise - k) + k  # one a key
+        values = below(bits(stream(*path, VALUES), examples, k), self.first_noise - k) + k  # one value a key
         noise = below(bits(stream(*path, IS_NOISE), examples, n), 100) < load.noise_percent
         noise.scatter_(1, below(bits(stream(*path, SPARED), examples, 1), n - 1), False)[:, -1] = False
 
@@ -127,9 +127,9 @@ class Fuzzy(Load):
 
 
 class FuzzyRecall(ByAnswer):
-    """Keys and values of up to three different tokens each, padded in front; training has short keys as well.
+    """Fuzzy recall: keys and values of up to three different tokens each; training has short keys as well.
 
-    vocab_size: the first half are keys, the second values, the last token is the padding.
+    vocab_size: the last token pads a row in front; of the others the first half are keys, the second values.
     """
 
     load_kind = Fuzzy
@@ -149,17 +149,17 @@ class FuzzyRecall(ByAnswer):
         return (self.vocab_size - 1) // 2
 
     def chance(self, segment: Segment) -> float:
-        """One of the values' tokens, whichever."""
+        """Return the score of always guessing the same token of those that values are made of."""
         return 1 / (self.vocab_size - 1 - self.num_keys)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The value of each key, in a row of different keys where these and values have all their tokens."""
+        """A state must hold each key's value, in a row of different keys, all keys and values of 3 tokens."""
         keys, tokens = self.num_keys, self.vocab_size - 1 - self.num_keys
         shown = min(segment.seq_len // (2 * LONGEST) - 1, perm(keys, LONGEST))
         return shown * log2(perm(tokens, LONGEST))
 
     def _next(self, past: list[int]) -> int:
-        """Return what stood after this key and the part of its value that has been written."""
+        """Return the token after an earlier place of this key and of its value as far as written, or 0."""
         start = len(past)
         while start and past[start - 1] >= self.num_keys:
             start -= 1
@@ -194,7 +194,7 @@ class FuzzyRecall(ByAnswer):
         return self._laid_out(keys, values, fit, time)
 
     def _laid_out(self, keys: "Motifs", values: "Motifs", last: Tensor, time: int) -> Batch:
-        """The pairs up to `last` at the end of a row of `time` tokens."""
+        """Return the batch whose rows of `time` tokens end on the pairs up to `last`, with padding before."""
         ends = (keys.sizes + values.sizes).cumsum(1)
         starts = ends - keys.sizes - values.sizes
         t = torch.arange(time, device=ends.device) - time + ends.gather(1, last)  # padding is before 0
@@ -207,36 +207,36 @@ class FuzzyRecall(ByAnswer):
 
         before = last_seen(keys.codes(self.num_keys)).gather(1, pair)
         apart = (starts.gather(1, pair) - starts.gather(1, before.clamp(min=0))).clamp(min=1)
-        scored = (of_value & (before >= 0) & (t >= 0))[:, 1:]  # from the token before on
+        scored = (of_value & (before >= 0) & (t >= 0))[:, 1:]  # asked at the token before each
         positions = torch.arange(time - 1, device=t.device).expand_as(scored)
         return Batch(inputs, positions, inputs[:, 1:].where(scored, IGNORED), {"distance": apart[:, 1:]})
 
 
 @dataclass(frozen=True)
 class Motifs:
-    """Keys or values [B, N] of up to three tokens each: `sizes` [B, N] of `tokens` [B, N, 3]."""
+    """Keys or values [B, N]: each is the first `sizes` [B, N] of its three `tokens` [B, N, 3]."""
 
     sizes: Tensor
     tokens: Tensor
 
     def at(self, places: Int[Tensor, "B M"]) -> "Motifs":
-        """Gather the motifs at these places of each row."""
+        """Return the motifs at these places of each row."""
         return Motifs(self.sizes.gather(1, places), self.tokens.take_along_dim(places[..., None], 1))
 
     def put(self, place: Int[Tensor, "B 1"], one: "Motifs") -> "Motifs":
-        """Replace the motif at this place."""
+        """Return the motifs with `one` in place of the motif at this place of each row."""
         index = place[..., None].expand_as(one.tokens)
         return Motifs(self.sizes.scatter(1, place, one.sizes), self.tokens.scatter(1, index, one.tokens))
 
     def codes(self, pool: int) -> Int[Tensor, "B N"]:
-        """Equal where the tokens are; the tokens are below `pool`."""
+        """Return a number for each motif, equal if the tokens are equal; tokens must be below `pool`."""
         there = torch.arange(LONGEST, device=self.sizes.device) < self.sizes[..., None]
         weights = torch.tensor([(pool + 1) ** i for i in range(LONGEST)], device=self.sizes.device)
         return ((self.tokens + 1) * there * weights).sum(2)
 
 
 def _different(key: int, examples: Int[Tensor, " B"], count: int, pool: int) -> Int[Tensor, "B N 3"]:
-    """Three of 0..pool-1, uniform without replacement, `count` times: one draw of all their orders."""
+    """Return `count` ordered triples of 0..pool-1, each uniform without replacement and from one draw."""
     draws = below(bits(key, examples, count), pool * (pool - 1) * (pool - 2))
     rest = draws.div(pool, rounding_mode="floor")
     a, c = draws - pool * rest, rest.div(pool - 1, rounding_mode="floor")

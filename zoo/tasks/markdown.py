@@ -1,4 +1,4 @@
-"""docs/tasks.md: a row a task, from its yaml and its rows."""
+"""Write docs/tasks.md: a table with one row a task, from the task's yaml and its examples."""
 
 import re
 from itertools import takewhile
@@ -8,7 +8,7 @@ from zoo.tasks.base import IGNORED, Task
 
 # the first full stop that ends a sentence ("et al. 2023" has none)
 SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)\.\s")
-FEW = 8  # rows that the oracle is held against
+FEW = 8  # rows on which the oracle is checked
 
 HEAD = """# The tasks
 
@@ -29,12 +29,12 @@ hold for all of them.
 
 
 def page(tasks: dict[str, Task], files: dict[str, Path]) -> str:
-    """The whole page; tasks and yamls by name."""
+    """Return the whole page from tasks and their yamls, both by name."""
     return "\n".join([HEAD, *(_row(name, task, files[name]) for name, task in tasks.items())])
 
 
 def comment(path: Path) -> str:
-    """Read what a yaml says before its first setting, in one line."""
+    """Return the comment before a yaml's first setting, as one line."""
     lines = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     return " ".join(" ".join(line.lstrip("# ") for line in lines).split())
 

@@ -2,8 +2,8 @@
 
     train: [{seq_len: 32, num_kv_pairs: 4, num_examples: 8512}, ...]      valid, test: likewise
 
-A task's own file says what else a segment has (a dataclass that extends Load), which segments cannot be
-(`_fits`), and how rows are made (`_rows`).  Seeds, splits, orders and chunks are done here.
+A task's own file defines the other fields of a segment (a dataclass that extends Load), refuses impossible
+segments (`_fits`), and makes rows (`_rows`).  This module handles seeds, splits, orders and chunks.
 """
 
 from abc import abstractmethod
@@ -41,19 +41,19 @@ CHUNK_ELSEWHERE = 2**25
 class Load:
     """One segment of a mixture, as the config states it.
 
-    A task adds its own axes: whole numbers, or words as a Literal of those there are.
+    A task adds its own fields: whole numbers, or words whose type is a Literal of the allowed ones.
     """
 
     seq_len: int
     num_examples: int
 
     def slice(self) -> dict[str, int | str]:
-        """All but the number of examples: what names the segment."""
+        """Return all fields but the number of examples, which together name the segment."""
         return {name: getattr(self, name) for name in axes(type(self))}
 
 
 def axes(kind: type[Load]) -> list[str]:
-    """List the keys of a slice of such segments, seq_len first."""
+    """Return the keys of a slice of such segments, seq_len first."""
     return [field.name for field in fields(kind) if field.name != "num_examples"]
 
 
@@ -61,11 +61,11 @@ Entries = Iterable[Load | Mapping[str, int | str]]
 
 
 class Mixture(Task):
-    """Args:
+    """The base of tasks that are a mixture of segments.  Args:
 
-    seed: of all the data.
+    seed: the seed of all the data.
     vocab_size: how many tokens there are.
-    data, order: of training, see Task.
+    data, order: for training, see Task.
     train, valid, test: the segments; their keys are the fields of the task's own `load_kind`.
     """
 
@@ -90,7 +90,7 @@ class Mixture(Task):
         self._loads = {split: self._checked(split, mixture) for split, mixture in mixtures}
 
     def _checked(self, split: Split, mixture: Entries) -> list[Load]:
-        """The segments of a split.  ValueError, one line: there is none, or one that cannot be."""
+        """Return the segments of a split.  ValueError, one line: there is none, or one is impossible."""
         loads = [self._sized(split, self._load(split, entry)) for entry in mixture]
         if not loads:
             raise ValueError(f"task.{split} has no segments: give at least one {self._shape()}.")
@@ -101,11 +101,11 @@ class Mixture(Task):
         return loads
 
     def loads(self, split: Split) -> list[Load]:
-        """The segments of a split as the config states them."""
+        """Return the segments of a split as the config states them."""
         return self._loads[split]
 
     def fits(self, load: Load) -> bool:
-        """Say whether there can be such a segment."""
+        """Return whether such a segment is possible."""
         try:
             self._checked("test", [load])
         except ValueError:
@@ -113,24 +113,24 @@ class Mixture(Task):
         return True
 
     def tested_on(self, loads: Iterable[Load]) -> Self:
-        """The same task with these segments as its test split."""
+        """Return the same task with these segments as its test split."""
         other = copy(self)
         other._loads = self._loads | {"test": self._checked("test", loads)}
         return other
 
     @abstractmethod
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
-        """These examples of a segment, on the device of `examples`.
+        """Return these examples of a segment, on the device of `examples`.
 
         path: names the segment's random streams: `zoo.common.counter_rng.stream(*path, PURPOSE)`.
         """
 
     def _fits(self, where: str, load: Any) -> None:
-        """ValueError: no such segment can be; where: its place in the config, for the message."""
+        """Raise ValueError if the segment is impossible; where: its place in the config, for the message."""
 
     def _length(self, load: Any) -> int:
-        """Tokens of a row.  Where that follows from the rest, a task says it here, and its segments do not
-        state it: their seq_len has a default, 0."""
+        """Return the tokens of a row.  A task whose row length follows from its other fields computes the
+        length here, and its segments leave out seq_len, whose default is then 0."""
         return load.seq_len
 
     def _sized(self, split: Split, load: Load) -> Load:
@@ -160,7 +160,7 @@ class Mixture(Task):
 
     @classmethod
     def _load(cls, split: Split, entry: Load | Mapping[str, int | str]) -> Load:
-        """The segment that a config's entry states."""
+        """Return the segment that a config's entry states."""
         if isinstance(entry, Load):
             return entry
         kinds = get_type_hints(cls.load_kind)
@@ -177,7 +177,7 @@ class Mixture(Task):
 
 
 class OwnVocabulary(Mixture):
-    """A mixture that says itself how many tokens it has: `tokens`, set before this is called."""
+    """A mixture that determines its own vocabulary size, `tokens`, before it calls this `__init__`."""
 
     tokens: int
 
@@ -189,5 +189,5 @@ class OwnVocabulary(Mixture):
 
 
 def _number(value: int | str) -> int:
-    """A word as the same number everywhere."""
+    """Return a number as is, and a word as a number that is the same on every machine."""
     return value if isinstance(value, int) else crc32(value.encode())

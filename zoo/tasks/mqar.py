@@ -1,4 +1,4 @@
-"""Multi-query associative recall (MQAR): pairs of key and value, then each key again; say its value.
+"""Multi-query associative recall (MQAR): a row shows pairs of key and value, then asks each key's value.
 
 Arora et al. 2023, "Zoology: Measuring and improving recall in efficient language models", section 4, as the
 reference implementation generates it.  A row of n pairs and P passes is
@@ -9,8 +9,8 @@ with keys uniform without replacement from 1..V/2-1, values from V/2..V-1, and t
 the other without replacement from 0..S-1, S = (L - C)/2, slot i with weight i**(power_a - 1), i = 1..S.  The
 prediction is read off at the query itself; the token after a query is filler, never the answer.
 
-On purpose not as there: `filler: safe` (below); no rule that the vocabulary exceeds the sequence; every
-random number comes from a counter, so a row depends on (seed, split, segment, index) alone.
+Deliberate differences: `filler: safe` (zoo.tasks.context.fill); the vocabulary need not exceed the sequence;
+every random number comes from a counter, so a row depends on (seed, split, segment, index) alone.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ KEYS, VALUES, GAPS, FILLER = range(4)
 
 
 class MQAR(AskedLater):
-    """Args, beside those of AskedLater:
+    """The task MQAR.  Args, besides those of AskedLater:
 
     vocab_size: V; token 0 is neither key nor value.
     num_passes: how often the pairs are shown (Arora et al. 2024, "Just read twice").
@@ -46,7 +46,7 @@ class MQAR(AskedLater):
 
     @property
     def num_keys(self) -> int:
-        """Tokens of which a question is one: half of them, less the 0."""
+        """Return how many tokens can be a key: half of the vocabulary, less the 0."""
         return self.vocab_size // 2 - 1
 
     @classmethod
@@ -66,7 +66,7 @@ class MQAR(AskedLater):
         valid_examples: int,
         test_examples: int,
     ) -> "MQAR":
-        """The task whose splits have one segment each, all of the same shape."""
+        """Return the task whose splits have one segment each, all of the same shape."""
         train, valid, test = (
             [Pairs(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=count)]
             for count in (train_examples, valid_examples, test_examples)
@@ -85,7 +85,7 @@ class MQAR(AskedLater):
         )
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key among the pairs: all are asked for, so there are as many."""
+        """Return the token after the key among the pairs; there are as many pairs as questions."""
         keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
         queries = inputs.gather(1, positions)
         return values.gather(1, (queries[:, :, None] == keys[:, None]).int().argmax(2))

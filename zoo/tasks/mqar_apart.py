@@ -1,11 +1,11 @@
-"""MQAR whose values stand some tokens behind their keys, filler between.
+"""MQAR whose values stand some tokens after their keys, with filler between.
 
-A row of n pairs, each value a tokens behind its key, is
+A row of n pairs, each value a tokens after its key, is
 
     k_0 x .. x v_0   ...   k_{n-1} x .. x v_{n-1}   then filler with k_j at C + 2 g_j,   C = n (a + 1)
 
-with a - 1 tokens x of filler in a pair; keys, values, gaps and filler as in MQAR, which has a = 1.  A model
-trained there must learn to look farther back, and nothing else: a control for the adaptation of convolutions.
+with a - 1 tokens x of filler in a pair; keys, values, gaps and filler are as in MQAR, where a = 1.  A model
+trained on MQAR has to learn only to look farther back: this is a control for the adaptation of convolutions.
 """
 
 from types import MappingProxyType
@@ -26,9 +26,9 @@ KEYS, VALUES, GAPS, FILLER = range(4)
 
 
 class ApartMQAR(AskedLater):
-    """Args, beside those of AskedLater:
+    """MQAR with filler inside its pairs.  Args, besides those of AskedLater:
 
-    apart: a, how many tokens behind its key a value stands.
+    apart: a, how many tokens after its key a value stands.
     """
 
     load_kind, load = Pairs, "num_kv_pairs"
@@ -40,7 +40,7 @@ class ApartMQAR(AskedLater):
         super().__init__(**settings)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """The last token of the pair that begins with the key; there are as many pairs as questions."""
+        """Return the last token of the pair that begins with the key; there is a question for each pair."""
         width = self.apart + 1
         pairs = inputs[:, : width * positions.shape[1]].unflatten(1, (-1, width))
         queries = inputs.gather(1, positions)

@@ -1,4 +1,4 @@
-"""MQAR whose keys are of two tokens, neither of which tells the value alone.
+"""MQAR whose keys have two tokens, neither of which determines the value alone.
 
 HazyResearch/zoology's compositional MQAR (zoology/data/compositional_mqar.py, January 2026).  n = m * m pairs
 bind every combination of m first and m second tokens, in random order, each to a value of its own:
@@ -7,7 +7,7 @@ bind every combination of m first and m second tokens, in random order, each to 
 
 First tokens are uniform without replacement from 1..V/3-1, second ones from V/3..2V/3-1, values from
 2V/3..V-1 (thirds rounded down), gaps as in MQAR from 0..(L - C)/3-1.  The prediction is read off at the
-second token.  Who goes by one token of the two is right in at most one of m.
+second token.  A model that uses only one of the two tokens is right at most once in m questions.
 """
 
 import math
@@ -27,7 +27,7 @@ FIRSTS, SECONDS, ORDER, VALUES, GAPS, FILLER = range(6)
 
 
 class CompositionalMQAR(AskedLater):
-    """num_kv_pairs of a segment: a square.  See AskedLater for the settings."""
+    """MQAR with composed keys; a segment's num_kv_pairs is a square.  See AskedLater for the settings."""
 
     load_kind, load = Pairs, "num_kv_pairs"
     groups = MappingProxyType({"distance": Distance(), "depth": DEPTH})
@@ -37,7 +37,7 @@ class CompositionalMQAR(AskedLater):
         return self.vocab_size - 2 * (self.vocab_size // 3)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """The value behind both tokens: all combinations are asked for, so there are as many."""
+        """Return the value after both tokens; there are as many combinations as questions."""
         first, second, values = inputs[:, : 3 * positions.shape[1]].unflatten(1, (-1, 3)).unbind(2)
         queries = inputs.gather(1, positions - 1)[..., None], inputs.gather(1, positions)[..., None]
         both = (first[:, None] == queries[0]) & (second[:, None] == queries[1])

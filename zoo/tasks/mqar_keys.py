@@ -1,7 +1,7 @@
-"""MQAR with as many keys and values as asked for, where MQAR halves its vocabulary.
+"""MQAR with separate numbers of keys and values, where MQAR halves its vocabulary.
 
-With few keys a memory may hold a place for each key that there is, as a table does, instead of telling the
-keys of a row apart; with few values a short vector says which it was.  Here each count is set alone.
+With few keys a memory may hold a place for every possible key, like a table, instead of telling the keys of
+a row apart; with few values a short vector identifies the value.  Here each count is set by itself.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from zoo.tasks.mqar import MQAR
 
 
 class KeysMQAR(MQAR):
-    """Args, beside those of MQAR:
+    """MQAR whose numbers of keys and values are set apart.  Args, besides those of MQAR:
 
     num_keys: tokens 1..num_keys are keys, all above are values.
     """
@@ -25,12 +25,12 @@ class KeysMQAR(MQAR):
 
     @property
     def num_keys(self) -> int:
-        """Tokens of which a question is one."""
+        """Return how many tokens can be a key."""
         return self._num_keys
 
     @property
     def num_values(self) -> int:
-        """Tokens of which an answer is one."""
+        """Return how many tokens can be a value."""
         return self.vocab_size - 1 - self.num_keys
 
     def _check_tokens(self, where: str, load: Pairs) -> None:

@@ -1,11 +1,11 @@
-"""MQAR rows as the reference draws them, number for number: numpy's legacy generator, one call a row.
+"""Draw MQAR rows as the reference does, number for number: numpy's legacy generator, one call a row.
 
 The reference is HazyResearch/zoology, zoology/data/multiquery_ar.py and utils.py (January 2026): per segment
-all keys, then all values, then all gaps.  With random_non_queries=True, what is 0 is then filled from torch's
-global generator, one draw for each whole segment, those of training first.  Until January 2026 the program
-made its data before its model, so that the filler follows from its seed; since then the model's initial
-weights are drawn in between, and the filler depends on them.  The figures are of 2024: here is the former.
-Slow (about 0.2 s per 1000 rows); it exists to check ours against, and to rebuild a published set.
+all keys, then all values, then all gaps.  With random_non_queries=True, torch's global generator then fills
+the zeros, in one draw for each whole segment, training segments first.  Until January 2026 the program
+made its data before its model, so the filler follows from the seed; since then the model's initial weights
+are drawn in between, and the filler depends on them.  The figures are of 2024: this file follows the former.
+Slow (about 0.2 s per 1000 rows); it serves to check our rows and to rebuild a published set.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ HALF = 2**31
 
 
 def segment_seeds(train_segments: int, test_segments: int, seed: int = 123) -> tuple[list[int], list[int]]:
-    """The seeds of the training and of the test segments: below 2**31, and from there to 2**32."""
+    """Return the seeds of the training segments, below 2**31, and of the test segments, 2**31 to 2**32."""
     rng = np.random.RandomState(seed)
     train = rng.randint(0, HALF, size=train_segments, dtype=np.int64)
     test = rng.randint(HALF, 2 * HALF, size=test_segments, dtype=np.int64)
@@ -31,7 +31,7 @@ def segment_seeds(train_segments: int, test_segments: int, seed: int = 123) -> t
 def reference_filler(
     shapes: Sequence[tuple[int, int]], vocab_size: int, seed: int = 123
 ) -> Int[Tensor, "B T"]:
-    """Fill the zeros of the last of these segments (rows, tokens); training segments come first."""
+    """Return the filler of the last of these segments (rows, tokens), which are in order, training first."""
     generator = torch.Generator().manual_seed(seed)
     for shape in shapes[:-1]:
         torch.randint(vocab_size, shape, generator=generator)
@@ -48,7 +48,7 @@ def reference_rows(
     power_a: float = 0.01,
     num_passes: int = 1,
 ) -> Batch:
-    """A segment of the reference with blank filler.
+    """Return a segment of the reference with blank filler.
 
     Rows depend on `num_examples`, since all keys are drawn before any value.  num_passes > 1 repeats the
     pairs as documented there (the code there stops with a shape error).

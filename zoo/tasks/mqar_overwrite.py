@@ -1,4 +1,4 @@
-"""MQAR whose keys are written again and again: say the value that each was given last.
+"""MQAR whose keys are written again and again: the answer is the value that each key was given last.
 
 After Wang & Sun 2025, "Unable to forget: proactive interference reveals working memory limits in LLMs beyond
 context length" (arXiv 2506.08184), whose streams of updates are words; here they are MQAR's tokens.  A row of
@@ -6,9 +6,8 @@ n keys with u overwrites is
 
     k_{r_0} v_0 k_{r_1} v_1 ... k_{r_{m-1}} v_{m-1}   then filler with k_j at C + 2 g_j,   C = 2 m
 
-where r has each key u + 1 times, m = n (u + 1), in an order that is any as often as any other.  All m values
-differ; keys, gaps and filler are MQAR's.  Who keeps what a key was given without its order is right once in
-u + 1.
+where r has each key u + 1 times, m = n (u + 1), in a uniformly random order.  All m values differ; keys, gaps
+and filler are MQAR's.  A model that keeps all values of a key without their order is right once in u + 1.
 """
 
 from dataclasses import dataclass
@@ -42,18 +41,18 @@ KEYS, VALUES, ORDER, GAPS, FILLER = range(5)
 
 @dataclass(frozen=True, kw_only=True)
 class Writes(Pairs):
-    """A segment whose rows show each key once and `overwrites` times more."""
+    """A segment whose rows show each key `overwrites` + 1 times."""
 
     overwrites: int
 
     @property
     def count(self) -> int:
-        """Pairs of a row."""
+        """Return how many pairs a row shows."""
         return self.num_kv_pairs * (self.overwrites + 1)
 
 
 class OverwrittenMQAR(AskedLater):
-    """Args: those of AskedLater; of the fillers not random, which could write a key once more."""
+    """MQAR with overwrites.  Args: those of AskedLater, but not filler random, which could rewrite a key."""
 
     load_kind, load = Writes, "overwrites"
     groups = MappingProxyType({"distance": Distance(), "depth": DEPTH})
@@ -63,7 +62,7 @@ class OverwrittenMQAR(AskedLater):
         super().__init__(filler=filler, **settings)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key where it stands last among the even places before any question."""
+        """Return the token after the key's last place among the even places before any question."""
         before = inputs[:, : int(positions.min())]
         pairs = before[:, : before.shape[1] // 2 * 2].unflatten(1, (-1, 2))
         return pairs[..., 1].gather(1, last_place(pairs[..., 0], inputs.gather(1, positions)))

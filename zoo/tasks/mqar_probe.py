@@ -1,12 +1,12 @@
-"""MQAR that tells too much from too long ago: load and distance varied each by itself.
+"""MQAR that varies load and distance separately, to tell "too much to keep" from "too long ago".
 
-A row is n pairs, filler, and then all n queries in an order of its own, a filler token after each:
+A row is n pairs, filler, and then all n queries in a random order, a filler token after each:
 
     k_0 v_0 ... k_{n-1} v_{n-1}   filler   k_{o(0)} _ k_{o(1)} _ ...
 
-The filler is as long as seq_len asks.  A query stands seq_len - 2 n tokens after its key, on average over a
-row whatever n, and up to 2 (n - 1) more or fewer.  In MQAR itself longer rows hold more pairs, and an old
-pair tends to be asked early, so that a mean confounds the two.
+The filler is as long as seq_len requires.  A query stands seq_len - 2 n tokens after its key on average over
+a row, for any n, and up to 2 (n - 1) tokens more or fewer.  In MQAR itself longer rows hold more pairs, and
+an old pair tends to be asked early, so a mean confounds load and distance.
 """
 
 from dataclasses import replace
@@ -22,11 +22,11 @@ from zoo.tasks.mixture import Entries
 from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.sampling import distinct, outside
 
-MIDDLE, UNUSED = 100, 101  # streams beside those of MQAR
+MIDDLE, UNUSED = 100, 101  # streams besides those of MQAR
 
 
 class MQARProbe(MQAR):
-    """Args: as of MQAR, which says what the others are."""
+    """MQAR with filler between the pairs and the queries.  Args: see MQAR; power_a and num_passes are 1."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class MQARProbe(MQAR):
 
 
 def with_room(pairs: int, distance: int, rows: int) -> Pairs | None:
-    """Return the segment with so many pairs and tokens from key to query; None: the queries have no room."""
+    """Return the segment of `pairs` pairs, `distance` tokens from key to query; None: no room for queries."""
     seq_len = distance + 2 * pairs
     return Pairs(seq_len=seq_len, num_kv_pairs=pairs, num_examples=rows) if distance >= 2 * pairs else None
 
 
 def probe_task(task: MQAR, grid: list[Pairs]) -> MQARProbe:
-    """Return the probe with these segments and a task's tokens.  ValueError, one line: there are
-    none, or the task has its own count of keys."""
+    """Return the probe with the segments `grid` and the tokens of `task`.
+    ValueError, one line: `grid` is empty, or `task` sets its own number of keys."""
     if not grid:
         raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
     if task.num_keys != task.vocab_size // 2 - 1:
@@ -81,9 +81,8 @@ def probe_task(task: MQAR, grid: list[Pairs]) -> MQARProbe:
 def blinded(
     batch: Batch, vocab_size: int, examples: Int[Tensor, " B"], seed: int
 ) -> Int[Tensor, "B T"] | None:
-    """The rows of a probe with other keys in the context, none of which is asked: all that is left is to
-    guess among the values.  None: the vocabulary has too few keys.
-    """
+    """Return the rows of a probe with other keys in the context, none of which is asked, so that a model can
+    only guess among the values.  None: the vocabulary has too few keys."""
     keys = batch.inputs[:, : 2 * batch.positions.shape[1] : 2]
     free = vocab_size // 2 - 1 - keys.shape[1]
     if free < keys.shape[1]:

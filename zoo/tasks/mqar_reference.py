@@ -1,7 +1,7 @@
-"""MQAR whose training and test rows are the reference's own, filler included, number for number.
+"""MQAR whose training and test rows equal the reference's, filler included, number for number.
 
-See zoo.tasks.mqar for the task and zoo.tasks.mqar_numpy_compat for how the reference draws.  A segment is
-made whole when its first row is asked for, in about 20 seconds for 100,000 rows, and kept.
+See zoo.tasks.mqar for the task and zoo.tasks.mqar_numpy_compat for how the reference draws.  A whole segment
+is made when its first row is requested, in about 20 seconds for 100,000 rows, and cached.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_numpy_compat import reference_filler, reference_rows, segment_seeds
 
 SEEDS = 2**32
-SPLITS = ("train", "test")  # what the reference has, in its order
+SPLITS = ("train", "test")  # the reference's splits, in its order
 
 
 class ReferenceMQAR(MQAR):
-    """Settings as of MQAR, as far as the reference has them: no `filler: safe`, and one pass.
+    """MQAR with the reference's rows.  Settings: those of MQAR, without `filler: safe` and with one pass.
 
-    Rows that it does not have (the validation's, and those beyond a segment's number of examples) are MQAR's.
+    Rows that the reference lacks (all of validation, and those beyond a segment's num_examples) are MQAR's.
     """
 
     def __init__(self, *, num_passes: int = 1, **settings: Any) -> None:
@@ -59,7 +59,7 @@ def _rows(
     split: int,
     segment: int,
 ) -> Batch:
-    """A whole segment, in int32."""
+    """Return a whole segment of the reference in int32."""
     load, seeds = loads[split][segment], segment_seeds(len(loads[0]), len(loads[1]), seed)
     batch = reference_rows(
         seed=seeds[split][segment],

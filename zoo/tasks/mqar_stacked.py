@@ -1,12 +1,12 @@
-"""MQAR with key and value side by side in one place: a single mixer without a convolution will do.
+"""MQAR with key and value side by side in one place: a single mixer without a convolution suffices.
 
 HazyResearch/zoology's continuous MQAR (zoology/data/stacked_mqar.py, January 2026).  A row shows its n pairs
-P times, each time in an order of its own, and then asks for all keys in one more order; L = (P + 1) n.  The
-model's inputs are vectors: the frozen embedding of the key beside that of the value, or beside zeros where it
-is asked.  Its answer is one of all V/2 values, by the dot product with their embeddings.
+P times, each time in a different order, and then asks for all keys in one more order; L = (P + 1) n.  The
+model's inputs are vectors: the frozen embedding of the key beside that of the value, or beside zeros where
+the key is asked.  The model chooses among all V/2 values by the dot product with their embeddings.
 
-Tokens: see `Stacked` in zoo.tasks.base.  The key k with the value v is the id k + M (v + 1), M = V/2; a key
-alone is k; an answer is v, 0 <= k, v < M.
+Tokens: see `stacked` of Task in zoo.tasks.base.  The key k with the value v is the id k + M (v + 1), M = V/2;
+a key alone is k; an answer is v, 0 <= k, v < M.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ KEYS, VALUES, QUERIES, SHOWN = range(4)
 
 @dataclass(frozen=True, kw_only=True)
 class Stacks(Load):
-    """A segment whose rows show so many pairs."""
+    """A segment whose rows show num_kv_pairs pairs."""
 
     seq_len: int = 0  # follows: (num_passes + 1) * num_kv_pairs
     num_kv_pairs: int
 
 
 class StackedMQAR(Mixture):
-    """Args, beside those of Mixture:
+    """MQAR with stacked keys and values.  Args, besides those of Mixture:
 
     vocab_size: V, even: half of it are keys and half are values.
     num_passes: P, how often the pairs are shown.
@@ -56,7 +56,7 @@ class StackedMQAR(Mixture):
         return self.vocab_size // 2
 
     def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
+        """Return the score of always guessing the same value."""
         return 1 / self._values
 
     def least_bits(self, segment: Segment) -> float | None:
@@ -64,7 +64,7 @@ class StackedMQAR(Mixture):
         return bits_of_different(segment.count("num_kv_pairs"), self._values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """The value beside the key, where it stands last before the questions, one a pair."""
+        """Return the value beside the key's last place before the questions; each pair has one question."""
         shown = inputs[:, : inputs.shape[1] - positions.shape[1]]
         place = last_place(shown % self._values, inputs.gather(1, positions))
         return shown.gather(1, place) // self._values - 1

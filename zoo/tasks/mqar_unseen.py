@@ -1,13 +1,13 @@
 """MQAR that also asks for keys which the row never bound: the right answer is then NONE.
 
-A row is one of MQAR with one pass; then each question, with probability `unseen`, asks for another key, one
-that stands nowhere in the context, and its answer is the reserved token NONE, the last of the vocabulary.
+A row is one of MQAR with one pass; then each question, with probability `unseen`, asks for a key that stands
+nowhere in the context, and its answer is the reserved token NONE, the last of the vocabulary.
 Keys come from 1..W/2-1 and values from W/2..W-1, with W = V - 1.  (Definition: ours.)
 
-Of the group `binding`, 1 - accuracy of "unbound" is how often something is recalled that was never bound
+In the group `binding`, 1 - accuracy of "unbound" is how often something is recalled that was never bound
 (false recall); a bound key that is answered with NONE (missed recall) lowers the accuracy of "bound".
 
-The distance of an unbound key is that to the first token of the row: only who has seen all of it knows.
+The distance of an unbound key reaches to the first token of the row: to know takes the whole context.
 """
 
 from types import MappingProxyType
@@ -37,7 +37,7 @@ KEYS, VALUES, UNSEEN, GAPS, FILLER = range(5)
 
 
 class UnseenMQAR(AskedLater):
-    """Args, beside those of AskedLater:
+    """MQAR with unbound questions.  Args, besides those of AskedLater:
 
     vocab_size: V, NONE included.
     unseen: the probability that a question asks for a key that the row never bound.
@@ -57,7 +57,7 @@ class UnseenMQAR(AskedLater):
 
     @property
     def none(self) -> int:
-        """The token that answers a key without a value."""
+        """Return the token that answers a key without a value."""
         return self.vocab_size - 1
 
     @property
@@ -65,17 +65,17 @@ class UnseenMQAR(AskedLater):
         return self.none - self.none // 2
 
     def chance(self, segment: Segment) -> float:
-        """NONE, or any one of the values."""
+        """Return the score of the better guess: always NONE, or always the same value."""
         return max(self.unseen, (1 - self.unseen) / self.num_values)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A state must hold which keys are bound to which values; less, where one of them is never asked."""
+        """A state must hold which keys have which values; less if questions are all bound or all unbound."""
         n = segment.count("num_kv_pairs")
         which = bits_of_subset(n, self.none // 2 - 1) if self.unseen else 0.0
         return which + bits_of_different(n, self.num_values) if self.unseen < 1 else 0.0
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key among the pairs, or NONE: there are as many pairs as questions."""
+        """Return the token after the key among the pairs, or NONE; there are as many pairs as questions."""
         keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
         same = keys[:, None] == inputs.gather(1, positions)[..., None]
         return values.gather(1, same.int().argmax(-1)).where(same.any(-1), self.none)

@@ -1,4 +1,4 @@
-"""MQAR whose keys change their values: all pairs, then new values for some keys; say the latest.
+"""MQAR whose keys change their values: all pairs, then new values for some keys; the latest is asked.
 
 HazyResearch/zoology's "forgetting MQAR" (zoology/data/forgetting_mqar.py, January 2026).  A row of n pairs
 and u updates is
@@ -7,9 +7,8 @@ and u updates is
 
 with C = 2(n + u), r uniform without replacement from the pairs, keys, gaps and filler as in MQAR.
 
-On purpose not as there: all n + u values of a row differ.  There a new value is kept apart from the old value
-of another pair than the one it replaces, so that an update may change nothing, and it may be a value of any
-other pair.
+Deliberate difference: all n + u values of a row differ.  In zoology a new value differs from an old value,
+but of another pair than the one updated; so an update may change nothing, or repeat another pair's value.
 """
 
 from types import MappingProxyType
@@ -30,7 +29,7 @@ KEYS, VALUES, UPDATED, GAPS, FILLER = range(5)
 
 
 class UpdatedMQAR(AskedLater):
-    """Args, beside those of AskedLater:
+    """MQAR with updates.  Args, besides those of AskedLater:
 
     num_updates: u, how many of a row's keys get a new value; 4 there.
     """
@@ -44,7 +43,7 @@ class UpdatedMQAR(AskedLater):
         super().__init__(**settings)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key where the context has it last; questions are as many as pairs."""
+        """Return the token after the key's last place in the context; there is a question for each pair."""
         context = inputs[:, : 2 * (positions.shape[1] + self.num_updates)]
         keys, values = context.unflatten(1, (-1, 2)).unbind(2)
         return values.gather(1, last_place(keys, inputs.gather(1, positions)))

@@ -1,4 +1,4 @@
-"""N-gram recall: a string, n letters of it, and what follows them there.
+"""N-gram recall: a row shows a string and n letters of it, and asks what follows them in the string.
 
 Jelassi et al. 2024, "Repeat after me" (arXiv 2402.01032), appendix; sjelassi/transformers_ssm_copy,
 synthetic_exps/data_utils.py.  One question about a string is
@@ -7,11 +7,10 @@ synthetic_exps/data_utils.py.  One question about a string is
 
 where the answer is what follows the n-gram up to the string's end, or its first `answer_length` letters; the
 mark after it is asked for, too.  A row holds questions one after the other, with strings of uniform length
-and letters; the one that the row's end cuts is not asked, and what is left after the last is the pad *.
+and letters; a question that the row's end cuts is not asked, and the pad * fills the places after the last.
 
-On purpose not as there: the n-gram that is asked for stands in its string once (there some n-gram does).
-Strings are uniform among those that have such an n-gram with a letter behind it, the n-gram is uniform among
-these.
+Deliberate difference: the n-gram that is asked stands in its string once (in theirs only some n-gram does).
+Strings are uniform among those that have such an n-gram with a letter after it; the n-gram is uniform too.
 """
 
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ class Strings(Load):
 
 
 class Drawn(NamedTuple):
-    """E strings of a row, and where in each the n-gram begins."""
+    """The E strings of a row, and the place in each where the n-gram begins."""
 
     letters: Int[Tensor, "B E S"]
     lengths: Int[Tensor, "B E"]
@@ -53,12 +52,12 @@ class Drawn(NamedTuple):
 
 
 class NgramRecall(Mixture):
-    """Args, beside those of Mixture:
+    """The task of n-gram recall.  Args, besides those of Mixture:
 
     vocab_size: the letters and four marks; 30 there.
-    form: suffix: the n-gram comes behind the string; prefix: before it.
+    form: suffix: the n-gram comes after the string; prefix: before it.
     ngram: n, 2 to 4 there.
-    answer_length: letters of an answer at most; null: up to the end of the string.
+    answer_length: the most letters of an answer; null: up to the end of the string.
     """
 
     load_kind, load = Strings, "longest"
@@ -79,9 +78,9 @@ class NgramRecall(Mixture):
         return self.vocab_size - MARKS
 
     def chance(self, segment: Segment) -> float:
-        """The best guess at a place is the mark behind it or any one letter, whichever is more frequent."""
+        """Return the score of guessing at each place the end mark or one letter, the more frequent one."""
         shortest, longest = segment.count("shortest"), segment.count("longest")
-        share = [0.0] * (longest - self.ngram + 1)  # of answers with so many letters
+        share = [0.0] * (longest - self.ngram + 1)  # share of answers by number of letters
         for length in range(shortest, longest + 1):
             rests = range(1, length - self.ngram + 1)
             for rest in rests:
@@ -90,15 +89,15 @@ class NgramRecall(Mixture):
         return right / (1 + sum(i * end for i, end in enumerate(share)))
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The answer to the n-gram that begins a string of the longest; none of its other letters is the
-        first, so that it stands there once."""
+        """A state must hold the answer to the n-gram that begins a longest string, in which the first letter
+        does not come again, so that the n-gram stands there once."""
         return self._answered(segment.count("longest") - self.ngram) * log2(self._letters - 1)
 
     def _answered(self, rest: int) -> int:
         return rest if self.answer_length is None else min(rest, self.answer_length)
 
     def _next(self, past: list[int]) -> int:
-        """Return the token after this beginning of a past."""
+        """Return the right token after this beginning of a row; 0 if nothing is asked there."""
         begin, bar, end, _ = range(self._letters, self.vocab_size)
         start = len(past) - past[::-1].index(begin)
         parts = [[]]
@@ -126,20 +125,20 @@ class NgramRecall(Mixture):
         question = torch.searchsorted(ends, t, right=True).clamp(max=load.strings - 1)
         mine = [x.gather(1, question) for x in (drawn.lengths, drawn.places, answered, sizes, ends)]
         length, place, answered, size, end = mine
-        o = t - end + size  # how far into its question
+        o = t - end + size  # offset in its question
         letter, sources, read = self._layout(o, length, place)
         tokens = drawn.letters.flatten(1).gather(
             1, question * load.longest + letter.clamp(0, load.longest - 1)
         )
         tokens = self._marked(tokens, o, length, size)
         scored = (read >= 0) & (read <= answered) & (end <= load.seq_len) & (o < size)
-        # answers of a row, at most: each is asked for and stands in the string before
+        # the most answers of a row: each takes the place that asks it and a letter of the string before
         most = min(load.seq_len // 2, load.strings * (self._answered(load.longest - self.ngram) + 1))
         return self._gathered(tokens, (o - sources).where(scored, 0), most)
 
     def _layout(self, o: Tensor, length: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for offset o of a question which letter of its string stands there, unless it is a mark; and
-        if a prediction is read off there, from which offset, after how many letters of the answer."""
+        """Return for offset o of a question which letter of its string stands there, if it is no mark; from
+        which offset the token asked there is read; and how many letters of the answer come before it."""
         n = self.ngram
         if self.form == "suffix":
             string, again = 1, length + 2  # offsets of the string and of what is copied from it
@@ -153,7 +152,7 @@ class NgramRecall(Mixture):
         return letter, string + place + n - 1 + read, read
 
     def _marked(self, letters: Tensor, o: Tensor, length: Tensor, size: Tensor) -> Int[Tensor, "B T"]:
-        """The row's tokens: marks where no letter stands."""
+        """Return the row's tokens, with marks where no letter stands."""
         begin, bar, stop, pad = range(self._letters, self.vocab_size)
         n = self.ngram
         bars = o == length + 1 if self.form == "suffix" else (o == n + 1) | (o == length + n + 2)
@@ -162,7 +161,7 @@ class NgramRecall(Mixture):
         return letters
 
     def _gathered(self, inputs: Tensor, distances: Int[Tensor, "B T"], most: int) -> Batch:
-        """Asked for are the places whose distance is not 0; what follows them is the answer."""
+        """Return the batch that asks at the places of distance above 0 for the tokens after them."""
         scored = distances > 0
         rank = (scored.cumsum(1) - 1).where(scored, most).clamp(max=most)
         places = torch.arange(inputs.shape[1], device=inputs.device).expand_as(inputs)
@@ -195,7 +194,7 @@ class NgramRecall(Mixture):
         return Drawn(letters, lengths, places)
 
     def _once(self, letters: Int[Tensor, "B E S"], lengths: Int[Tensor, "B E"]) -> Bool[Tensor, "B E G"]:
-        """Say whether the n-gram that begins here stands in the string once, and has a letter behind it."""
+        """Return whether the n-gram that begins here stands in the string once, with a letter after it."""
         powers = torch.tensor([self._letters**k for k in range(self.ngram)], device=letters.device)
         grams = (letters.unfold(2, self.ngram, 1) * powers).sum(3)
         i = torch.arange(grams.shape[2], device=letters.device)
@@ -215,7 +214,7 @@ class NgramRecall(Mixture):
                 f"{where} does not fit: a question on {load.longest} letters takes up to {longest} tokens, "
                 f"more than seq_len (={load.seq_len}); use up to {(load.seq_len - 4) // 2} letters."
             )
-        most = 4 * self._letters**n  # beyond it hardly a string has an n-gram that stands in it once
+        most = 4 * self._letters**n  # longer strings hardly ever have an n-gram that stands once
         if not load.longest <= most < 2**62:
             raise ValueError(
                 f"{where}.longest (={load.longest}) must be at most 4 * letters (={self._letters}) ** ngram "

@@ -1,8 +1,8 @@
-"""MQAR some of whose pairs are noise: two tokens of a vocabulary apart, bound to nothing and never asked for.
+"""MQAR with noise: some pairs are two tokens of a separate vocabulary, bound to nothing and never asked.
 
 A row is one of MQAR with one pass over n places for pairs; then each place, with probability `noise`, holds
 two tokens drawn uniformly from the last `noise_tokens` of the vocabulary instead.  One place, uniform, always
-stays, so that every row asks for something.  Where a pair went, its question went too: filler stands there.
+keeps its pair, so that every row asks something.  Filler replaces the question of a pair that became noise.
 Keys come from 1..W/2-1 and values from W/2..W-1, with W = V - noise_tokens.
 
 After the noisy recall of MAD (Poli et al. 2024, arXiv 2403.17844), on the rows of MQAR.
@@ -27,11 +27,11 @@ KEYS, VALUES, NOISY, SPARED, NOISE, GAPS, FILLER = range(7)
 
 
 class NoisyMQAR(AskedLater):
-    """Args, beside those of AskedLater:
+    """MQAR with noise.  Args, besides those of AskedLater:
 
     vocab_size: V, noise included.
-    noise: the probability that a pair is replaced; .2, .4, .6 and .8 are asked in MAD.
-    noise_tokens: how many there are; 16 in MAD.
+    noise: the probability that a pair is replaced; MAD uses .2, .4, .6 and .8.
+    noise_tokens: how many noise tokens there are; 16 in MAD.
     """
 
     load_kind, load = Pairs, "num_kv_pairs"
@@ -46,7 +46,7 @@ class NoisyMQAR(AskedLater):
 
     @property
     def _words(self) -> int:
-        """The number of tokens that are no noise."""
+        """Return the number of tokens that are no noise."""
         return self.vocab_size - self.noise_tokens
 
     @property
@@ -54,11 +54,11 @@ class NoisyMQAR(AskedLater):
         return self._words - self._words // 2
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A row without noise, if there is one, asks as much as one of MQAR."""
+        """A state must hold as much as in MQAR if a row may have no noise, and else one value."""
         return super().least_bits(segment) if self.noise < 1 else log2(self.num_values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key among the pairs: there are as many places as questions."""
+        """Return the token after the key among the pairs; there are as many places as questions."""
         keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
         queries = inputs.gather(1, positions)
         return values.gather(1, (keys[:, None] == queries[..., None]).int().argmax(-1))

@@ -1,7 +1,7 @@
-"""A phone book: names with their numbers, two of them again as examples, and a name whose number is asked.
+"""A phone book: a row shows names with numbers, repeats two as examples, and asks the number of a name.
 
 Jelassi et al. 2024, "Repeat after me" (arXiv 2402.01032), section 4, without a tokeniser.  An entry is a
-first name, a last name and seven digits, the first of them from 6 to 9 as there.  A row with N entries is
+first name, a last name and seven digits, the first from 6 to 9 as in the paper.  A row with N entries is
 
     | entry_0 ... entry_{N-1} | entry_i entry_j | first_k last_k d_1 ... d_6      answers: d_1 ... d_7
 
@@ -29,20 +29,20 @@ from zoo.tasks.sampling import distinct
 NAMES, NUMBERS, CHOSEN = range(3)
 MARK, DIGIT, NAME = 0, 1, 11  # the mark, the digit 0, the first of the first names
 DIGITS, ENTRY = 7, 9  # tokens of a number and of an entry
-LOWEST = 6  # of a number's first digit
-MORE = 3 + 2 * ENTRY + ENTRY - 1  # tokens beside the book
+LOWEST = 6  # the lowest first digit of a number
+MORE = 3 + 2 * ENTRY + ENTRY - 1  # tokens of a row besides the book
 
 
 @dataclass(frozen=True, kw_only=True)
 class Book(Load):
-    """A segment whose rows show so many entries."""
+    """A segment whose rows show num_entries entries."""
 
     seq_len: int = 0  # follows: 9 * num_entries + 29
     num_entries: int
 
 
 class Phonebook(Mixture):
-    """An answer's `digit` is its place in the number, from 0.  See Mixture for the settings."""
+    """The phone book task.  The group `digit` is an answer's place in its number, from 0.  See Mixture."""
 
     load_kind, load = Book, "num_entries"
     groups = MappingProxyType({"distance": Distance(), "depth": DEPTH, "digit": Number(DIGITS)})
@@ -56,15 +56,15 @@ class Phonebook(Mixture):
         return self.vocab_size - NAME - self._first_names
 
     def chance(self, segment: Segment) -> float:
-        """A digit from 6 to 9, always the same: 1 in 4 at the start of a number, 1 in 10 elsewhere."""
+        """Return the score of one digit from 6 to 9: 1 in 4 at the start of a number, 1 in 10 elsewhere."""
         return (1 / (10 - LOWEST) + (DIGITS - 1) / 10) / DIGITS
 
     def least_bits(self, segment: Segment) -> float | None:
-        """All numbers but those of two entries, which may be shown once more before any is asked for."""
+        """A state must hold all numbers but those of the two entries that are shown again."""
         return (segment.count("num_entries") - 2) * (log2(10 - LOWEST) + (DIGITS - 1) * log2(10))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """The number behind the name in the book, as far as it has been said already one digit further."""
+        """Return, at each position, the next digit of the number after the name in the book."""
         book = inputs[:, 1 : 1 - MORE].unflatten(1, (-1, ENTRY))
         name = inputs[:, 1 - ENTRY : 3 - ENTRY]
         entry = (book[:, :, :2] == name[:, None]).all(2).int().argmax(1)

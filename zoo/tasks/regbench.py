@@ -1,17 +1,17 @@
-"""RegBench: a random regular language in each row, told by its strings.
+"""RegBench: each row has a random regular language of its own, shown by strings of the language.
 
 Akyurek et al. 2024, "In-context language learning: architectures and algorithms" (arXiv 2401.12973), and its
-code, berlino/seq_icl: an automaton of some states, each with 1 to `ways` edges of different letters to other
-states; from its first state a walk of random length, a `|`, another walk, and so on to the end of a row.
-States number ways + 1 to `states`, the letters of a row ways + 1 to `letters`, all uniform.
+code, berlino/seq_icl: an automaton has some states, each with 1 to `ways` edges of different letters to other
+states; a row is a walk of random length from the first state, a `|`, another walk, and so on to its end.
+An automaton has ways + 1 to `states` states, and a row ways + 1 to `letters` letters, all uniform.
 
-Not as published: there a model learns every next letter, and its best guess is right where the automaton has
-such an edge.  Here an answer is the only right one: asked is where a state has one edge, after letters with
-which an earlier string of the row began and went on.  That is what a tree of the row's strings knows; that
-two beginnings lead to one state is there to be found, and not needed.  Rows are of one length, and may cut
-the last string; the automaton is not minimised, which changes no language.
-Most of it is recall of n-grams: in rows of 128 tokens of conf/task/regbench.yaml what last followed the same
-letter is right for .82 of the answers, what last followed the same two for .92.
+Not as published: there a model learns every next letter, and its best guess counts as right if the automaton
+has such an edge.  Here each answer is the only right one: a place is asked if its state has one edge and an
+earlier string of the row began with the same letters and went on.  A tree of the row's strings thus knows the
+answer; that two beginnings lead to one state can be found, but is not needed.  Rows have one length, and may
+cut the last string; the automaton is not minimised, which changes no language.
+Most of the task is recall of n-grams: in rows of 128 tokens of conf/task/regbench.yaml what last followed the
+same letter is right for .82 of the answers, and what last followed the same two letters for .92.
 """
 
 from dataclasses import dataclass
@@ -41,9 +41,9 @@ class Strings(Load):
 
 
 class RegBench(OwnVocabulary):
-    """Args, beside those of a mixture:
+    """The task RegBench.  Args, besides those of a mixture:
 
-    states, letters: the most of an automaton.
+    states, letters: the most that an automaton has.
     ways: the most edges out of a state.  Tokens: the letters, then `|`.
     """
 
@@ -62,7 +62,7 @@ class RegBench(OwnVocabulary):
         at_least(f"{where}.seq_len", load.seq_len, 2 * load.longest + 3)
 
     def chance(self, segment: Segment) -> float:
-        """One letter, whichever."""
+        """Return the score of always guessing the same letter."""
         return 1 / self.letters
 
     def _next(self, past: list[int]) -> int:
@@ -74,7 +74,7 @@ class RegBench(OwnVocabulary):
         return after[0]
 
     def _rows(self, load: Strings, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
-        """Draw rows until each asks something."""
+        """Return the rows, each drawn again until it asks something."""
         inputs, answers, distance = self._walked(load, (*path, 0), examples)
         attempt = 0
         while (silent := (answers == IGNORED).all(1)).any():
@@ -102,14 +102,14 @@ class RegBench(OwnVocabulary):
     def _walked(
         self, load: Strings, path: tuple[int, ...], examples: Int[Tensor, " B"]
     ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B A"], Int[Tensor, "B A"]]:
-        """Return tokens, the answers at all places but the last, and how far back each stands."""
+        """Return tokens, the answers at all places but the last, and the distance back to each answer."""
         edges, letter, target = self._automata(path, examples)
         lengths = below(bits(stream(*path, LENGTHS), examples, load.seq_len), load.longest) + 1
         walk = bits(stream(*path, WALK), examples, load.seq_len)
         state = node = examples.new_zeros(len(examples), 1)
         left = lengths[:, :1]
         latest = examples.new_zeros(len(examples), load.seq_len * self.letters)  # tree: node, letter -> place
-        first = torch.zeros_like(latest)  # and where it first stood, which names the node behind it
+        first = torch.zeros_like(latest)  # the first such place, which names the next node
         tokens, answers, sources = [], [], []
         for t in range(load.seq_len):
             ends, out = left == 0, edges.gather(1, state)
@@ -131,7 +131,7 @@ class RegBench(OwnVocabulary):
 def _first(
     random: Int[Tensor, "B S*N"], shape: tuple[int, int], most: Int[Tensor, "B 1"], ways: int, *, apart: bool
 ) -> Int[Tensor, "B S*ways"]:
-    """Return for each state `ways` different numbers below `most`, with `apart` none of them its own."""
+    """Return for each state `ways` different numbers below `most`; with `apart` none is the state's own."""
     keys = (random >> 2).unflatten(1, shape)
     number, state = (torch.arange(count, device=keys.device) for count in reversed(shape))
     barred = number >= most[:, :, None]

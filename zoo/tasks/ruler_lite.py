@@ -1,7 +1,7 @@
 """RULER without a tokeniser: the eleven tasks of needles, chains and counts, for models trained from scratch.
 
 Hsieh et al. 2024, "RULER: What's the Real Context Size of Your Long-Context Language Models?" (arXiv
-2404.06654), in 1024 tokens of our own; `zoo.tasks.ruler.questions` says what each asks and what differs.  A
+2404.06654), in 1024 tokens of our own; `zoo.tasks.ruler.questions` has the questions and the differences.  A
 row ends with its answer, so that training and scores are teacher-forced; `evaluation=greedy` lets a model
 write.
 """
@@ -26,7 +26,7 @@ from zoo.tasks.ruler.questions import QUESTIONS, Drawn
 from zoo.tasks.ruler.tokens import AND, ANS, BOS, EOS, QUERY, VOCAB_SIZE, listed, row
 
 DEPTHS = (*(f"{10 * i}-{10 * i + 10}" for i in range(10)), "spread")  # per cent of the context
-VALUE, SIGN = 0, 1  # of the group `token`
+VALUE, SIGN = 0, 1  # values of the group `token`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,13 @@ class Subtask(Load):
 
 
 class RulerLite(Mixture):
-    """Args:
+    """RULER without a tokeniser.  Args:
 
-    seed: of all the data, and of the language of its essays.
-    subtasks: which of the eleven.
-    data, order: of training, see Task.
-    train, valid, test: lengths, each {seq_len, num_examples}: so many examples of every subtask.  One that
-        names its own {subtask} is of that alone.
+    seed: the seed of all the data and of the essays' language.
+    subtasks: which of the eleven to use.
+    data, order: for training, see Task.
+    train, valid, test: lengths, each {seq_len, num_examples}: num_examples examples of every subtask.  An
+        entry that names its own {subtask} has examples of this subtask only.
     """
 
     load_kind = Subtask
@@ -79,7 +79,7 @@ class RulerLite(Mixture):
         )
 
     def chance(self, segment: Segment) -> float:
-        """Every token of a value guessed by itself; what stands between and after values is certain."""
+        """Return the score of guessing each token of a value by itself; all other tokens are certain."""
         return QUESTIONS[str(segment.slice["subtask"])].chance
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
@@ -109,7 +109,7 @@ class RulerLite(Mixture):
 
 
 def _of_each(subtasks: Iterable[str], entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Every entry once for each subtask, if it names none."""
+    """Return every entry that names no subtask once for each subtask, and other entries as they are."""
     named: list[Mapping[str, Any]] = []
     for entry in entries:
         whole = isinstance(entry, Mapping) and "subtask" not in entry
@@ -118,7 +118,7 @@ def _of_each(subtasks: Iterable[str], entries: Iterable[Mapping[str, Any]]) -> l
 
 
 def _depth(drawn: Drawn) -> Int[Tensor, "B A"]:
-    """Index in DEPTHS: how far into the context the needle of each token stands."""
+    """Return for each token the index in DEPTHS: how far into the context the token's needle stands."""
     rows, parts, width = drawn.parts.shape
     if drawn.starts is None:
         depths = drawn.parts.new_full((rows, parts), len(DEPTHS) - 1)

@@ -1,4 +1,4 @@
-"""Exact sampling laws on top of the counter RNG, a row an example, without a Python loop over rows."""
+"""Sample by exact laws from the counter RNG, one row an example, without a Python loop over rows."""
 
 import torch
 from jaxtyping import Bool, Int
@@ -6,11 +6,11 @@ from torch import Tensor
 
 from zoo.common.counter_rng import below, bits, uniform
 
-SLACK = 24  # extra draws beyond the expected number of repeats: rarely is a third round needed
+SLACK = 24  # extra draws beyond the expected number of repeats, so that a third round is rare
 
 
 def distinct(key: int, examples: Int[Tensor, " B"], count: int, pool: int) -> Int[Tensor, "B count"]:
-    """`count` of 0..pool-1, uniform without replacement, in order.
+    """Return `count` of 0..pool-1, uniform without replacement, in the order drawn.
 
     The distinct values of an i.i.d. stream, in order of first appearance, are exactly that law.  Most rows
     have no repeat among their first `count` draws; the others go on drawing from their own stream.
@@ -30,7 +30,7 @@ def distinct(key: int, examples: Int[Tensor, " B"], count: int, pool: int) -> In
 
 
 def permutation(key: int, examples: Int[Tensor, " B"], count: int) -> Int[Tensor, "B count"]:
-    """0..count-1 in an order of each example's own, all equally likely (numbers of one stream never tie)."""
+    """Return 0..count-1 in a uniformly random order for each example (numbers of one stream never tie)."""
     return bits(key, examples, count).argsort(1)
 
 
@@ -43,15 +43,15 @@ def _first_of_their_kind(draws: Int[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
 def power_law_places(
     key: int, examples: Int[Tensor, " B"], count: int, places: int, power_a: float
 ) -> Int[Tensor, "B count"]:
-    """`count` of 0..places-1 without replacement, place i of weight (i+1)**(power_a-1), in the order drawn.
+    """Draw `count` of 0..places-1 without replacement, place i of weight (i+1)**(power_a-1); in that order.
 
-    An exponential race: -log(u_i) / weight_i, the first `count` to arrive.  It is Gumbel top-k (log weight
-    plus Gumbel noise, in descending order) under a monotone map, so the law is sequential sampling with the
-    weights renormalised after each draw (Plackett-Luce), with one logarithm instead of two.
+    This is an exponential race: -log(u_i) / weight_i, the first `count` to arrive.  It is Gumbel top-k (log
+    weight plus Gumbel noise, in descending order) under a monotone map, so the law is sequential sampling
+    with weights renormalised after each draw (Plackett-Luce), with one logarithm instead of two.
     Devices may differ in the last bit of a logarithm, which shows where two arrivals agree to 52 bits: once
     in about 1e10 rows of 256 places.
     """
-    slowness = [i ** (1.0 - power_a) for i in range(1, places + 1)]  # in Python: the same on every device
+    slowness = [i ** (1.0 - power_a) for i in range(1, places + 1)]  # in Python, so equal on every device
     arrival = uniform(bits(key, examples, places)).log_().neg_()
     arrival *= torch.tensor(slowness, dtype=torch.float64, device=examples.device)
     if 2 * count <= places:

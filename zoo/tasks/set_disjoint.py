@@ -1,4 +1,4 @@
-"""Set disjointness: two sets that share one element, one after the other; say which it is.
+"""Set disjointness: a row shows two sets that share one element and asks for this element.
 
 Arora et al. 2024, "Just read twice" (arXiv 2407.05483), section 3 and HazyResearch/prefix-linear-attention,
 synthetic/zoology/data/non_autoreg.py.  A row is
@@ -42,12 +42,12 @@ class Sets(Load):
 
 
 class SetDisjoint(Mixture):
-    """Args, beside those of Mixture:
+    """The task of set disjointness.  Args, besides those of Mixture:
 
     num_passes: P, how often both sets are shown.
 
-    An answer's distance is that to the element in the first set, its last showing: who sees it only in the
-    second cannot know that it is common.  Its depth is where in the first set it stands.
+    An answer's distance reaches to the element in the first set's last showing: a model that sees it only in
+    the second set cannot know that it is common.  Its depth is its place in the first set.
     """
 
     load_kind, load = Sets, "first_set"
@@ -59,19 +59,19 @@ class SetDisjoint(Mixture):
         super().__init__(**mixture)
 
     def chance(self, segment: Segment) -> float:
-        """One of the elements, whichever."""
+        """Return the score of always guessing the same element."""
         return 1 / (self.vocab_size - MARKS)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """A state must hold which the first set is, if a second one can meet any two of them in one element
-        each; else, and where both are shown again, the answer."""
+        """A state must hold the first set, if for any two first sets some second set shares one element with
+        each; otherwise, and if both sets are shown again, a state must hold the answer."""
         n, m = segment.count("first_set"), segment.count("second_set")
         elements = self.vocab_size - MARKS
         once = self.num_passes == 1 and m > 1 and elements >= 2 * n + m - 2
         return bits_of_subset(n, elements) if once else log2(elements)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """The one element that stands on both sides of the first mark between sets."""
+        """Return the one element that stands on both sides of the first mark between sets."""
         once = inputs[:, : (inputs.shape[1] - 1) // self.num_passes]
         left = (once == SECOND).cumsum(1) == 0
         same = (once[:, :, None] == once[:, None]) & left[:, :, None] & ~left[:, None]

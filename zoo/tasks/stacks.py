@@ -1,13 +1,13 @@
-"""Last in, first out: the two tasks beside MQAR of Kimi Team 2025, "Kimi Linear" (arXiv 2510.26692), 5.1.
+"""Last in, first out: the tasks besides MQAR of Kimi Team 2025, "Kimi Linear" (arXiv 2510.26692), 5.1.
 
-    palindrome   letters, a mark, and the letters again from the last to the first; asked for each of these
-                 but the first, at the one before it
+    palindrome   letters, a mark, and the letters again from the last to the first; each of these letters but
+                 the first is asked, at the letter before it
     stack        operations of three tokens, `push id letter` and `pop id letter`, on numbered stacks; asked
-                 at the id of a pop for the letter, which is the last one pushed there and not popped
+                 at the id of a pop is its letter: the last one pushed there and not popped
 
-Ours, for the report does not say it: how many letters there are, and which operation comes when.  The id is
-uniform, and a stack that holds something is popped with probability 1/2; the operation before the last
-pushes, and the last pops any stack that holds something.  Theirs: 64 stacks, rows of 256 to 2,048 tokens.
+Our choice, because the report does not state it: how many letters there are, and which operation comes when.
+The id is uniform, and a stack that is not empty is popped with probability 1/2; the operation before the last
+pushes, and the last pops any stack that is not empty.  Theirs: 64 stacks, rows of 256 to 2,048 tokens.
 """
 
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ PUSH, POP = range(2)
 
 @dataclass(frozen=True, kw_only=True)
 class Reversed(Load):
-    """A segment of rows with so many letters, twice."""
+    """A segment of rows with `length` letters, twice."""
 
     seq_len: int = 0  # follows: 2 * length
     length: int
 
 
 class Palindrome(Mixture):
-    """vocab_size: the last token is the mark, all others are letters."""
+    """The palindrome task; the last of vocab_size tokens is the mark, and all others are letters."""
 
     load_kind, load = Reversed, "length"
     groups = MappingProxyType({"distance": Distance()})
@@ -48,15 +48,15 @@ class Palindrome(Mixture):
         at_least(f"{where}.length", load.length, 2)
 
     def _length(self, load: Reversed) -> int:
-        """Of the letters in reverse the last only answers."""
+        """Return 2 * length: the last of the reversed letters is an answer but not an input."""
         return 2 * load.length
 
     def chance(self, segment: Segment) -> float:
-        """One letter, whichever."""
+        """Return the score of always guessing the same letter."""
         return 1 / (self.vocab_size - 1)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """All letters but the last, which is shown again and not asked for."""
+        """A state must hold all letters but the last, which is shown again and not asked."""
         return (segment.count("length") - 1) * log2(self.vocab_size - 1)
 
     def _next(self, past: list[int]) -> int:
@@ -74,17 +74,17 @@ class Palindrome(Mixture):
 
 @dataclass(frozen=True, kw_only=True)
 class Operations(Load):
-    """A segment of rows with so many operations, three tokens each."""
+    """A segment of rows with num_operations operations of three tokens."""
 
     seq_len: int = 0  # follows: 3 * num_operations
     num_operations: int
 
 
 class Stack(OwnVocabulary):
-    """Args, beside those of a mixture:
+    """The stack task.  Args, besides those of a mixture:
 
-    stacks: how many there are.
-    letters: how many can be pushed.  Tokens: push, pop, the ids, the letters.
+    stacks: how many stacks there are.
+    letters: how many letters there are.  Tokens: push, pop, the ids, the letters.
     """
 
     load_kind, load = Operations, "num_operations"
@@ -104,11 +104,11 @@ class Stack(OwnVocabulary):
         return 3 * load.num_operations
 
     def chance(self, segment: Segment) -> float:
-        """One letter, whichever."""
+        """Return the score of always guessing the same letter."""
         return 1 / self.letters
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The letters of some pushes that the rest can pop, whichever stack it turns to."""
+        """A state must hold the letters of the pushes that later operations, on any stack, can pop."""
         turns = segment.count("num_operations")
         pops = {pushes: turns - pushes - 1 - (self.stacks == 1) for pushes in range(1, turns)}
         pops[turns - 1] = 1

@@ -1,10 +1,10 @@
-"""State tracking: word problems of groups, and with them the running sum modulo m and the running parity.
+"""State tracking: word problems of groups, which include the running sum modulo m and the running parity.
 
-Merrill, Petty & Sabharwal 2024, "The illusion of state in state-space models": elements g_1 .. g_T of a
-group, uniform; at every t the product g_1 g_2 ... g_t.  S5 and A5 are as hard as any regular language; Z_m is
-counting modulo m (Grazzi et al. 2024: m = 2 needs negative eigenvalues of a linear recurrence, m = 3 complex
-ones or more than one reflection).  Every answer's prefix is a shorter row: to train on T tokens is to train
-on all up to T.
+Merrill, Petty & Sabharwal 2024, "The illusion of state in state-space models": a row is elements g_1 .. g_T
+of a group, uniform; at every t the product g_1 g_2 ... g_t is asked.  S5 and A5 are as hard as any regular
+language; Z_m is counting modulo m (Grazzi et al. 2024: m = 2 needs negative eigenvalues of a linear
+recurrence, m = 3 complex ones or more than one reflection).  The tokens up to an answer are a shorter row:
+training on T tokens trains on all lengths up to T.
 """
 
 import re
@@ -23,15 +23,15 @@ from zoo.tasks.base import Batch, Segment
 from zoo.tasks.circuits import TOKENS_READ, tokens_read
 from zoo.tasks.mixture import Load, OwnVocabulary
 
-LARGEST = 720  # elements: S6
+LARGEST = 720  # elements of the largest group, S6
 
 
 @lru_cache
 def table(name: str) -> Int[Tensor, "G G"]:
-    """[a, b] is a b, element 0 the neutral one; name: "S5", "A5", "Z60", ...
+    """Return a group's table: entry [a, b] is a b, and element 0 is neutral; name: "S5", "A5", "Z60", ...
 
-    Of permutations a b is: first a, then b.  They are numbered in lexicographic order of their images.
-    ValueError: there is no such group here.
+    For permutations, a b means first a, then b; they are numbered in lexicographic order of their images.
+    ValueError: this module has no such group.
     """
     match = re.fullmatch(r"([SAZ])([1-9]\d{0,2})", name)
     kind, degree = (match[1], int(match[2])) if match else ("", 0)
@@ -46,7 +46,7 @@ def table(name: str) -> Int[Tensor, "G G"]:
 
 
 def even(permutation: tuple[int, ...]) -> bool:
-    """Say whether it has an even number of pairs in the wrong order."""
+    """Return whether the permutation has an even number of pairs in the wrong order."""
     return sum(x > y for i, x in enumerate(permutation) for y in permutation[i + 1 :]) % 2 == 0
 
 
@@ -54,9 +54,9 @@ ELEMENTS = 0
 
 
 class WordProblem(OwnVocabulary):
-    """Args, beside those of a mixture:
+    """The word problem of a group.  Args, besides those of a mixture:
 
-    group: S2 to S6, A3 to A6, or Z2 to Z720; a token is one of its elements, the neutral one is 0.
+    group: S2 to S6, A3 to A6, or Z2 to Z720; a token is one of the group's elements, 0 the neutral one.
     """
 
     kind = "computation"
@@ -69,11 +69,11 @@ class WordProblem(OwnVocabulary):
         super().__init__(**mixture)
 
     def chance(self, segment: Segment) -> float:
-        """Every product is uniform over the group."""
+        """Return 1 / size of the group: every product is uniform over the group."""
         return 1 / self.vocab_size
 
     def least_bits(self, segment: Segment) -> float | None:
-        """The product so far; a row of one token asks for that token."""
+        """A state must hold the product so far; a row of one token only asks for that token."""
         return log2(self.vocab_size) if segment.seq_len > 1 else 0.0
 
     def _next(self, past: list[int]) -> int:
@@ -83,7 +83,7 @@ class WordProblem(OwnVocabulary):
         inputs = below(bits(stream(*path, ELEMENTS), examples, load.seq_len), self.vocab_size)
         products, width = self.table.to(examples.device), 1
         answers = inputs.clone()
-        while width < load.seq_len:  # each of up to `width` elements, then of twice as many
+        while width < load.seq_len:  # answers are products of up to `width` elements
             answers[:, width:] = products[answers[:, :-width], answers[:, width:]]
             width *= 2
         positions = torch.arange(load.seq_len, device=examples.device).expand_as(inputs)

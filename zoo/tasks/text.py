@@ -1,8 +1,8 @@
-"""Text, byte by byte: every token of a window is asked for, given what stands before it in the window.
+"""Text, byte by byte: every token of a window is asked, given the tokens before it in the window.
 
-The loss is over all tokens, so it is in nats a token: exp(loss) is the perplexity, and loss / ln 2 the bits a
-token.  A split is its documents one after the other, each between BOS and EOS (`zoo.tasks.corpora`); a window
-may begin and end anywhere, and hold several documents.
+The loss is over all tokens, in nats a token: exp(loss) is the perplexity, and loss / ln 2 the bits a token.
+A split is its documents one after the other, each between BOS and EOS (`zoo.tasks.corpora`); a window may
+begin and end anywhere, and hold several documents.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ Windows = Literal["random", "consecutive"]
 
 
 class Text(Mixture):
-    """Args:
+    """Prediction of the next byte of text.  Args:
 
-    seed: of the cut into splits, of the windows, and of the language where the corpus is `seeded`.
+    seed: the seed of the splits, of the windows, and of the language if the corpus is `seeded`.
     corpus: source: seeded | docstrings | stdlib, or files: [...] of your own (`zoo.tasks.corpora.load`).
     windows: random: each begins anywhere; consecutive: example i begins where i - 1 ended.  In training the
-        first window comes again after the last; valid and test must hold all that they are asked for.
+        first window comes again after the last; valid and test must hold all the windows requested.
     data, order, train, valid, test: see Mixture; a segment has seq_len and num_examples.
     """
 
@@ -59,11 +59,11 @@ class Text(Mixture):
                 self._holds(split, f"task.{split}[{i}]", segment)
 
     def ids(self, split: Split) -> Int[Tensor, " N"]:
-        """The documents of a split, one after the other, as int16."""
+        """Return the documents of a split, one after the other, as int16."""
         return _ids(self.corpus, split, self.seed)
 
     def chance(self, segment: Segment) -> float:
-        """Always the most frequent token of the training text."""
+        """Return the frequency of the most frequent token of the training text."""
         counts = torch.bincount(self.ids("train").int())
         return float(counts.max() / counts.sum())
 

@@ -1,16 +1,16 @@
-"""The forgetting curve: how well a language model repeats a text that it has just read, by its length.
+"""Measure the forgetting curve: how well a language model repeats a text it has just read, by the length.
 
 Liu et al. 2024, "Forgetting Curve: A Reliable Method for Evaluating Memorization Capability for Long-context
 Models", section 3.  For a length l and a text S of l tokens, cut at random from a corpus:
 
-    copy    bos S bos S eos        what came before is the text itself
-    lm      bos I bos S eos        what came before is another text of l tokens from the corpus
+    copy    bos S bos S eos        the first text is S itself
+    lm      bos I bos S eos        the first text is another text I of l tokens from the corpus
 
 Under teacher forcing the most likely next token is compared with S at the last ceil(l / 2) tokens of the
-second text; its first half shows the model that it is to copy.  The source of every scored token lies l + 1
-tokens back, and a model that is asked about l must take 2 l + 3 tokens.
+second text; the first half shows the model that it should copy.  The source of every scored token lies l + 1
+tokens back, and the model must accept 2 l + 3 tokens.
 
-On purpose not as in the authors' code: I never overlaps S and is drawn anew each time (theirs is always the
+On purpose not as in the authors' code: I never overlaps S and is drawn again each time (theirs is always the
 end of the corpus); bos and eos are the corpus's own; S can come from anywhere in the corpus.
 """
 
@@ -26,7 +26,7 @@ from zoo.common.checks import at_least
 from zoo.common.counter_rng import index, stream
 
 COPY, LM = "copy", "lm"
-HEAD_AT_ONCE = 1024  # positions of a row whose logits are held
+HEAD_AT_ONCE = 1024  # positions of a row whose logits are in memory at once
 SELF = "corpus"  # the name of the corpus itself, as the source of irrelevant texts
 
 Predict = Callable[[Int[Tensor, "B T"], Int[Tensor, " A"]], Int[Tensor, "B A"]]
@@ -45,13 +45,13 @@ def forgetting_curve(
     irrelevant: Mapping[str, Int[Tensor, " M"]] | None = None,
     rows_at_once: int = 1,
 ) -> pd.DataFrame:
-    """One row a text: columns length, kind ("copy" or "lm"), prefix, repeat, accuracy, tokens.
+    """Return one row a text: columns length, kind ("copy" or "lm"), prefix, repeat, accuracy, tokens.
 
-    ids: the corpus.  bos, eos: what opens and ends a text.
-    irrelevant: by name, where the other text of an lm row is taken from, each a level of the factor `prefix`;
-        None: from the corpus, as far from S as not to overlap it.  A copy row's prefix is "".
+    ids: the corpus.  bos, eos: the tokens that open and end a text.
+    irrelevant: by name, the sources of the other text of an lm row, each a level of the factor `prefix`;
+        None: the corpus, outside of S.  A copy row's prefix is "".
     rows_at_once: sequences in one call of `predict`.
-    The same texts S stand in the copy and lm rows of a (length, repeat), whatever the other lengths are.
+    The copy and lm rows of a (length, repeat) have the same text S, whatever the other lengths are.
     ValueError, one line: a corpus shorter than 3 l tokens, other texts shorter than l, lengths below 2.
     """
     queries = sorted(set(lengths))
@@ -63,13 +63,13 @@ def forgetting_curve(
 def most_likely(
     logits: Callable[[Float[Tensor, "B a D"]], Float[Tensor, "B a V"]], hidden: Float[Tensor, "B A D"]
 ) -> Int[Tensor, "B A"]:
-    """The token that a head finds most likely for each state; HEAD_AT_ONCE logits of a row are held."""
+    """Return a head's most likely token for each state, with the logits of HEAD_AT_ONCE places at a time."""
     parts = hidden.split(HEAD_AT_ONCE, dim=1)
     return torch.cat([logits(part).argmax(-1) for part in parts], dim=1)
 
 
 def grid(longest: int, count: int = 32, spacing: str = "geometric", shortest: int = 8) -> list[int]:
-    """`count` lengths from `shortest` to `longest`, rounded down, without doubles: linear or geometric."""
+    """Return `count` lengths from `shortest` to `longest`, rounded down, without repeats, in this spacing."""
     at_least("shortest", shortest, 2)
     at_least("longest", longest, shortest)
     steps = torch.linspace(0, 1, count, dtype=torch.float64)
@@ -81,7 +81,7 @@ def grid(longest: int, count: int = 32, spacing: str = "geometric", shortest: in
 
 
 def scored(length: int) -> Int[Tensor, " A"]:
-    """The positions after which the last ceil(length / 2) tokens of the second text are asked for."""
+    """Return the positions after which the last ceil(length / 2) tokens of the second text are asked."""
     first = length + 2 + length // 2
     return torch.arange(first, 2 * length + 2) - 1
 
@@ -114,7 +114,7 @@ class _Query:
     rows_at_once: int
 
     def accuracies(self, first: Int[Tensor, "R L"], texts: Int[Tensor, "R L"]) -> list[float]:
-        """The part of each row's scored tokens that the model says."""
+        """Return the share of each row's scored tokens that the model predicts."""
         bos, eos = (texts.new_full((len(texts), 1), mark) for mark in (self.bos, self.eos))
         inputs = torch.cat([bos, first, bos, texts, eos], dim=1)
         positions = scored(texts.shape[1])
@@ -125,10 +125,10 @@ class _Query:
 
 
 def _cuts(ids: Tensor, length: int, seed: int, repeats: int) -> tuple[Tensor, Tensor]:
-    """Draw where the texts S begin, and where an other one does that does not overlap S; uniform both."""
+    """Return uniform starts of the texts S, and for each a uniform start of a text not overlapping S."""
     room = len(ids) - length + 1
     starts = index(stream(seed, length, 0), torch.arange(repeats), room)
-    before = (starts - length + 1).clamp(min=0)  # so many starts end before S
+    before = (starts - length + 1).clamp(min=0)  # the starts whose texts end before S
     after = (room - (starts + length)).clamp(min=0)
     others = index(stream(seed, length, -1), torch.arange(repeats), before + after)
     return starts, torch.where(others < before, others, others - before + starts + length)

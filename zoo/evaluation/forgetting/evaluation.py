@@ -1,4 +1,4 @@
-"""The forgetting curve of a trained cell: `python -m zoo.evaluate RUNS evaluation=forgetting_curve`."""
+"""Measure a trained cell's forgetting curve: `python -m zoo.evaluate RUNS evaluation=forgetting_curve`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
@@ -26,13 +26,13 @@ Spacing = Literal["geometric", "linear"]
 
 
 class ForgettingCurve(Evaluation):
-    """One row a text, as `zoo.evaluation.forgetting.curve.forgetting_curve` says.
+    """A table of one row a text, see `zoo.evaluation.forgetting.curve.forgetting_curve`.
 
-    corpus: as of task=text; {}: the cell's own task, its `split`.  Of another corpus all of it is used.
-    irrelevant: by name, corpora that the other text of an lm row is taken from; {}: the corpus itself.
-    longest: tokens of the longest text; null: as long as the longest test window holds twice.
-    shortest, count, spacing: of the grid of lengths.  repeats: texts a length.
-    rows_at_once: sequences that are read at once.
+    corpus: as in task=text, and then used whole; {}: the `split` of the cell's own task.
+    irrelevant: by name, the corpora for the other text of an lm row; {}: the corpus itself.
+    longest: tokens of the longest text; null: half of the longest test window.
+    shortest, count, spacing: for the grid of lengths.  repeats: texts of each length.
+    rows_at_once: sequences to read at once.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ForgettingCurve(Evaluation):
         self.count, self.spacing, self.repeats, self.rows_at_once = count, spacing, repeats, rows_at_once
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        """Return copy and language-model accuracy for each length of the text to be kept."""
+        """Return the accuracy of each copy and lm text, for each length."""
         ids = self._ids(trained)
         longest = self.longest or max(segment.seq_len for segment in trained.task.segments("test")) // 2
         trained.model.check_length(2 * longest + 3)
@@ -75,11 +75,11 @@ class ForgettingCurve(Evaluation):
         return {**task.made_from, **self._made_from_others(seed)}
 
     def made_from_text(self) -> dict[str, str]:
-        """The same of a Hugging Face model."""
+        """Return the same facts as `made_from` for a Hugging Face model."""
         return load(self.corpus, 0).made_from | self._made_from_others(0)
 
     def table_of(self, held: HuggingFace) -> pd.DataFrame:
-        """The same of a Hugging Face model, on `corpus`: documents by its tokenizer, one after the other.
+        """Return a Hugging Face model's table on `corpus`: documents by its tokenizer, one after the other.
 
         ValueError, one line: no corpus is named, or the model has too few positions.
         """
@@ -146,10 +146,9 @@ def _tokens(held: HuggingFace, corpus: Corpus) -> Int[Tensor, " N"]:
 
 
 def predictor(trained: Trained) -> Predict:
-    """The model's most likely next tokens.
+    """Return a function that predicts the model's most likely next tokens.
 
-    A model with exact decoding reads PIECE tokens at a time, and keeps its state between; others read all.
-    """
+    A model with exact decoding reads PIECE tokens at a time and keeps its state; others read whole rows."""
 
     def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
         """Return the most likely next token after each position."""
@@ -164,7 +163,7 @@ def predictor(trained: Trained) -> Predict:
 def _hidden(
     trained: Trained, inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]
 ) -> Iterator[Float[Tensor, "B a D"]]:
-    """The states at these positions, which rise, in pieces from left to right."""
+    """Yield the hidden states at these positions, which must rise, in pieces from left to right."""
     model = trained.model
     if not model.exact_decode:
         yield model(inputs, positions.expand(len(inputs), -1))

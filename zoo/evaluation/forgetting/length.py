@@ -1,9 +1,9 @@
-"""Memory lengths of a model, from its forgetting curve: its fine and its coarse memory length.
+"""Compute a model's fine and coarse memory length from its forgetting curve.
 
-Liu et al. 2024, section 3.3: the fine length is the longest text that is copied with an accuracy of .99, the
-coarse one the longest that is copied better, by more than .01, than the same text is guessed after another
-one.  Both take the longest length of all, not the first failure: short texts are copied badly, because a
-model does not yet know that it is to copy.  A length that is the longest measured is only a lower bound.
+Liu et al. 2024, section 3.3: the fine length is the longest text that is copied with an accuracy of .99; the
+coarse length is the longest text whose copy accuracy exceeds, by more than .01, its accuracy after another
+text.  Both take the longest length that passes, not the first failure: short texts are copied badly, because
+a model does not yet know that it should copy.  If the longest measured length passes, it is a lower bound.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,14 @@ from zoo.evaluation.forgetting.curve import COPY, LM
 
 FINE, COARSE = 0.99, 0.01
 SIGNIFICANT = 0.01
-DIP_ENDS = 64  # tokens: from here on a first failure is a failure, and no dip
+DIP_ENDS = 64  # tokens; a failure at shorter lengths may be the dip before a model knows it should copy
 
 
 @dataclass(frozen=True)
 class Length:
-    """A length in tokens; 0: nothing is remembered.  censored: the longest measured, the true one is more.
+    """A length in tokens; 0: nothing is remembered.
 
+    censored: the length is the longest measured, and the true one may be longer.
     low, high: the 95 % interval by a bootstrap over the repeats.
     """
 
@@ -38,11 +39,10 @@ class Length:
 
 @dataclass(frozen=True)
 class MemoryLengths:
-    """fine, coarse: as published.  coarse_tested: a length counts where copying is also better by a paired,
-    one-sided t-test (p < .01); ten repeats of a short text differ by more than .01 by chance alone.
-    fine_unbroken: the last length of the first unbroken run of fine ones, from 64 tokens on.
-    dip: 1 - the copy accuracy at the shortest length.
-    """
+    """Memory lengths.  fine, coarse: as published.  coarse_tested: a length counts only if copying is also
+    better by a paired, one-sided t-test (p < .01); ten repeats of a short text differ by more than .01 by
+    chance alone.  fine_unbroken: the last length of the first unbroken run of fine ones, from 64 tokens on.
+    dip: 1 - the copy accuracy at the shortest length."""
 
     fine: Length
     coarse: Length
@@ -53,7 +53,7 @@ class MemoryLengths:
 
 @dataclass(frozen=True)
 class _Curve:
-    """copy, lm: accuracies [length, repeat], of the same texts."""
+    """A forgetting curve; copy, lm: accuracies [length, repeat] of the same texts."""
 
     lengths: np.ndarray
     copy: np.ndarray
@@ -63,9 +63,9 @@ class _Curve:
 def memory_lengths(
     table: pd.DataFrame, prefix: str | None = None, resamples: int = 1000, seed: int = 0
 ) -> MemoryLengths:
-    """Measure both lengths on the rows of `forgetting_curve`.
+    """Return the memory lengths for the rows of `forgetting_curve`.
 
-    prefix: the source of irrelevant texts that copying is held against; None: all, by their mean.
+    prefix: the source of irrelevant texts to compare copying with; None: the mean over all sources.
     """
     lm = table.query(f"kind == '{LM}'" if prefix is None else f"kind == '{LM}' and prefix == @prefix")
     copy, guessed = _by_repeat(table.query(f"kind == '{COPY}'")), _by_repeat(lm)
@@ -82,7 +82,7 @@ def memory_lengths(
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """One line: both lengths with their intervals."""
+    """Return one line with both lengths and their intervals."""
     by_model = memory_lengths(table)
     fine, coarse = (f"{one} ({one.low} to {one.high})" for one in (by_model.fine, by_model.coarse))
     lengths = (
@@ -102,8 +102,8 @@ def in_words(table: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class PrefixEffect:
-    """Two tests of whether the source of the irrelevant text matters, and their p.  degenerate: all
-    accuracies are equal, and p is 1 by convention."""
+    """The statistics and p of two tests of whether the source of the irrelevant text matters.  degenerate:
+    all accuracies are equal, and p is 1 by convention."""
 
     f: float
     f_p: float
@@ -113,7 +113,7 @@ class PrefixEffect:
 
 
 def prefix_effect(table: pd.DataFrame, length: int) -> PrefixEffect:
-    """One-way ANOVA and Kruskal-Wallis over the lm rows of a length, by prefix (appendix A of the paper).
+    """Test the lm rows of a length by prefix: one-way ANOVA and Kruskal-Wallis (appendix A of the paper).
 
     ValueError: fewer than two prefixes.
     """
@@ -134,7 +134,7 @@ def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _length(curve: _Curve, drawn: list[_Curve], rule: Callable[[_Curve], np.ndarray]) -> Length:
-    """Apply a rule (curve -> which lengths pass) to the curve and to its resamples."""
+    """Return the length that a rule (curve -> which lengths pass) gives for the curve and its resamples."""
     tokens = _last(curve.lengths, rule(curve))
     low, high = np.quantile(
         [_last(one.lengths, rule(one)) for one in drawn], [0.025, 0.975], method="nearest"

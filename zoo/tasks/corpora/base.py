@@ -1,4 +1,4 @@
-"""Text as bytes: documents, which split each belongs to, and how much of it repeats itself.
+"""Hold text as documents of bytes, deal the documents to splits, and measure how much text repeats itself.
 
 Ids 0..255 are bytes; BOS opens a document and EOS ends it.  Nothing is ever downloaded.
 """
@@ -17,14 +17,14 @@ from torch import Tensor
 from zoo.tasks.base import Split
 
 BOS, EOS, SEP, VOCAB_SIZE = 256, 257, 258, 259
-SHARES: dict[Split, float] = {"train": 0.9, "valid": 0.05, "test": 0.05}  # of the bytes, about
+SHARES: dict[Split, float] = {"train": 0.9, "valid": 0.05, "test": 0.05}  # approximate shares of the bytes
 GRAM = 64  # bytes
-COMPRESSIBLE, REPEATED = 0.2, 0.1  # beyond these a corpus repeats itself so much that copying is no evidence
+COMPRESSIBLE, REPEATED = 0.2, 0.1  # a corpus beyond these repeats itself too much to be evidence of copying
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """name: for the record.  versions: of what the documents were taken from."""
+    """Documents of text.  name: for the record.  versions: the versions of the documents' sources."""
 
     name: str
     documents: Sequence[bytes]
@@ -32,7 +32,7 @@ class Corpus:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash the documents, each with its length before it."""
+        """Return the SHA-256 of the documents, each with its length before it."""
         digest = hashlib.sha256()
         for document in self.documents:
             digest.update(len(document).to_bytes(8, "little") + document)
@@ -40,16 +40,15 @@ class Corpus:
 
     @property
     def made_from(self) -> dict[str, str]:
-        """Return what the record says of it: its name, its SHA-256 and the versions."""
+        """Return the corpus's entries in the record: its name, its SHA-256 and the versions."""
         return {"corpus": self.name, "sha256": self.sha256} | self.versions
 
     def split(self, split: Split, seed: int) -> Int[Tensor, " N"]:
-        """BOS, document, EOS for each document of the split, one after the other, as int16.
+        """Return BOS, document, EOS for each document of the split, one after the other, as int16.
 
         Documents are dealt in an order that the seed gives, each to the split that is furthest behind its
-        share of the bytes; so every split has a document where there are three.
-        ValueError, one line: fewer than three documents.
-        """
+        share of the bytes; so every split has a document if there are at least three.
+        ValueError, one line: there are fewer than three documents."""
         if len(self.documents) < 3:
             raise ValueError(
                 f"{self.name} has {len(self.documents)} document(s), and train, valid and test need one "
@@ -59,20 +58,21 @@ class Corpus:
 
     @property
     def whole(self) -> Int[Tensor, " N"]:
-        """All documents as one sequence of ids."""
+        """Return all documents as one sequence of ids."""
         return joined(self.documents)
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """compressed: zlib's size over the text's.  repeated: part of the 64-byte pieces that stood before."""
+    """How much a text repeats itself.  compressed: the size after zlib over the text's size.
+    repeated: the share of the 64-byte pieces that stood before."""
 
     compressed: float
     repeated: float
 
     @property
     def warning(self) -> str | None:
-        """One line; None: the corpus is fit for measuring copying."""
+        """Return a warning of one line; None: the corpus is fit for measuring copying."""
         if self.compressed >= COMPRESSIBLE and self.repeated <= REPEATED:
             return None
         return (
@@ -82,13 +82,13 @@ class Repetition:
 
 
 def repetition(documents: Sequence[bytes]) -> Repetition:
-    """Measure how much of these documents, taken as one text, stands there twice."""
+    """Measure how much these documents, taken as one text, repeat themselves."""
     text = b"".join(documents)
     return Repetition(len(zlib.compress(text)) / max(len(text), 1), _repeated(text))
 
 
 def joined(documents: Sequence[bytes]) -> Int[Tensor, " N"]:
-    """BOS, document, EOS, BOS, ... as int16."""
+    """Return the ids BOS, document, EOS, BOS, ... as int16."""
     out = np.empty(sum(map(len, documents)) + 2 * len(documents), dtype=np.int16)
     at = 0
     for document in documents:
@@ -110,7 +110,7 @@ def _deal(sizes: Sequence[int], seed: int) -> dict[Split, list[int]]:
 
 
 def _repeated(text: bytes) -> float:
-    """Use a polynomial hash of every GRAM bytes, made by doubling; int64 products wrap as they should."""
+    """Return the share of repeated GRAM-byte pieces, by a polynomial hash made by doubling (uint64 wraps)."""
     hashes = np.frombuffer(text, np.uint8).astype(np.uint64) + np.uint64(1)
     if len(hashes) < 2 * GRAM:
         return 0.0

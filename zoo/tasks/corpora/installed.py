@@ -1,4 +1,4 @@
-"""Text that every machine with this environment has: docstrings of packages, and the standard library.
+"""Collect text that every machine with this environment has: packages' docstrings and the standard library.
 
 Files are read and parsed (`ast`), never imported or executed.
 """
@@ -20,14 +20,14 @@ HAS_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 
 
 def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
-    """ValueError, one line: a package that is not installed."""
+    """Return the version of each package.  ValueError, one line: a package is not installed."""
     return {package: _distribution(package).version for package in packages}
 
 
 def docstrings(packages: Sequence[str] = PACKAGES) -> Corpus:
-    """A document a docstring, without the paragraphs that stood in an earlier one; a minute for 16 MB.
+    """Return a corpus with one document a docstring, without paragraphs of earlier ones; 16 MB take a minute.
 
-    ValueError, one line: a package that is not installed.
+    ValueError, one line: a package is not installed.
     """
     documents, known = [], set[bytes]()
     for package in packages:
@@ -45,7 +45,7 @@ def _distribution(package: str) -> Distribution:
 
 
 def stdlib() -> Corpus:
-    """A document a source file of Python's standard library, tests left out."""
+    """Return a corpus with one document a source file of Python's standard library, without tests."""
     root = Path(sysconfig.get_paths()["stdlib"])
     paths = sorted(path for path in root.rglob("*.py") if not set(path.parts) & set(NOT_TEXT))
     contents = (path.read_bytes() for path in paths)
@@ -55,7 +55,7 @@ def stdlib() -> Corpus:
 def _docstrings(path: Path) -> Iterator[str]:
     try:
         tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):  # templates, and files of another Python
+    except (OSError, SyntaxError, ValueError):  # templates and files of another Python version
         return
     for node in ast.walk(tree):
         if isinstance(node, HAS_DOCSTRING) and (text := ast.get_docstring(node)):

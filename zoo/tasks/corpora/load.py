@@ -1,4 +1,4 @@
-"""The corpora by name, each made once a process; docstrings, which take a minute to collect, once a user."""
+"""Load corpora by name, each once a process.  Docstrings, which take a minute, are cached for the user."""
 
 import functools
 import hashlib
@@ -22,10 +22,10 @@ SETTINGS = ("source", "files", "packages", "seeded")
 
 
 def load(settings: Mapping[str, Any], seed: int) -> Corpus:
-    """source: seeded (its language from `seed`, the rest in `seeded`), docstrings (of `packages`) or stdlib.
-    files: UTF-8 files in place of all that.
+    """Return the corpus of these settings, and warn if its text repeats itself.
 
-    Warns where the text repeats itself.  ValueError, one line: unknown settings, text that cannot be had.
+    source: seeded (its language from `seed`, the rest in `seeded`), docstrings (of `packages`) or stdlib.
+    files: UTF-8 files instead of a source.  ValueError, one line: unknown settings, or text is not available.
     """
     for name in settings:
         if name not in SETTINGS:
@@ -66,7 +66,7 @@ def _load(source: str, of: tuple[str, ...]) -> Corpus:
 
 
 def files(paths: Sequence[str]) -> Corpus:
-    """A document a UTF-8 file.  ValueError, one line: none, missing, empty, not UTF-8."""
+    """Return one document a file.  ValueError, one line: no file, or one is missing, empty or not UTF-8."""
     if not paths:
         raise ValueError("files is empty: name one UTF-8 file or more, files=[book.txt].")
     return Corpus("files", [_text(Path(path)) for path in paths], {})
@@ -86,7 +86,7 @@ def _text(path: Path) -> bytes:
 
 
 def _kept(packages: tuple[str, ...]) -> Corpus:
-    """Docstrings from the user's cache, where they lie under a name that says what they came from."""
+    """Return the docstrings from the user's cache, whose file name is a hash of the packages' versions."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo" / "corpora"
     path = cache / f"docstrings-{hashlib.sha256(repr(versions(packages)).encode()).hexdigest()[:16]}.npz"
     if (corpus := _read(path, versions(packages))) is None:
@@ -96,7 +96,7 @@ def _kept(packages: tuple[str, ...]) -> Corpus:
 
 
 def _read(path: Path, made_from: dict[str, str]) -> Corpus | None:
-    """None: it is not there, or not what was written."""
+    """Return the cached corpus; None: there is no such file, or its content is not what was written."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             text, ends, digest = stored["text"].tobytes(), stored["ends"].tolist(), str(stored["sha256"])
@@ -108,7 +108,7 @@ def _read(path: Path, made_from: dict[str, str]) -> Corpus | None:
 
 
 def _write(path: Path, corpus: Corpus) -> None:
-    """A cache that cannot be written costs the next process a minute, and nothing else."""
+    """Write the corpus to the cache.  If that fails, the next process only takes a minute longer."""
     part = path.with_name(f".{path.stem}.{os.getpid()}.npz")
     text = np.frombuffer(b"".join(corpus.documents), np.uint8)
     ends = np.cumsum([len(document) for document in corpus.documents])

@@ -1,9 +1,9 @@
-"""A language whose entropy is known: a Markov chain over letters, with passages that are said again.
+"""Make text whose entropy is known: a Markov chain over letters, with some passages repeated.
 
 After letter s comes its own successor with probability `follow`, else a letter by Zipf's law; so the best
-guess without memory and the entropy rate follow from the transition matrix.  Here and there a passage of
-`repeat_len` letters is a copy of what stood `distance` letters before, as in text that quotes itself: there
-a model with memory does better than the chain allows.
+guess without memory and the entropy rate follow from the transition matrix.  Some passages of `repeat_len`
+letters copy what stood `distance` letters before, as in text that quotes itself: on these passages a model
+with memory does better than the chain allows.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,10 @@ CHAIN, REPEATS, SUCCESSORS = range(3)
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded:
-    """letters: how many.  follow: how likely the successor is.  documents: how many, of `length` letters.
+    """Settings of the language.  letters: how many there are.  follow: the probability of the successor.
 
-    repeat_every: letters from the start of one passage that is repeated to the next; 0: none are.
+    documents: how many there are, of `length` letters each.
+    repeat_every: letters from the start of one repeated passage to the start of the next; 0: no repeats.
     """
 
     seed: int
@@ -53,7 +54,7 @@ class Seeded:
 
     @cached_property
     def transitions(self) -> Float[Tensor, "K K"]:
-        """[s, t]: the probability of t after s."""
+        """Return the matrix whose entry [s, t] is the probability of t after s."""
         ranks = torch.arange(1, self.letters + 1, dtype=torch.float64)
         zipf = (1 / ranks) / (1 / ranks).sum()
         draws = bits(stream(self.seed, SUCCESSORS), torch.arange(1), self.letters)[0]
@@ -63,7 +64,7 @@ class Seeded:
 
     @property
     def entropy(self) -> float:
-        """Nats a letter of the chain, without its repeats."""
+        """Return the entropy rate of the chain in nats a letter, without the repeats."""
         rows = -torch.special.xlogy(self.transitions, self.transitions).sum(1)
         return float(self._usual @ rows)
 
@@ -74,7 +75,7 @@ class Seeded:
 
     @cached_property
     def _usual(self) -> Float[Tensor, " K"]:
-        """Return how often each letter comes, in the long run."""
+        """Return the frequency of each letter in the long run."""
         return torch.linalg.matrix_power(self.transitions, 1024)[0]
 
     def corpus(self) -> Corpus:
@@ -83,7 +84,7 @@ class Seeded:
         return Corpus("seeded", [row.tobytes() for row in rows], {})
 
     def _chain(self) -> Int[Tensor, "N L"]:
-        """Use numpy: a small step a letter, which on several threads took torch up to a minute."""
+        """Draw the chain in numpy: it takes a small step a letter, and torch with threads took a minute."""
         draws = uniform(bits(stream(self.seed, CHAIN), torch.arange(self.documents), self.length)).numpy()
         below_ = self.transitions.cumsum(1).clamp(max=1).numpy()
         below_[:, -1] = 1
@@ -95,7 +96,7 @@ class Seeded:
         return torch.from_numpy(letters)
 
     def _repeated(self, letters: Int[Tensor, "N L"]) -> Int[Tensor, "N L"]:
-        """Each passage that is a repeat, from left to right, so that what is quoted may itself be a quote."""
+        """Write the repeated passages from left to right, so that a repeat may copy an earlier repeat."""
         if not self.repeat_every:
             return letters
         farthest, span = max(self.distances), torch.arange(self.repeat_len)

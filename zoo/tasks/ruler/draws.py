@@ -1,4 +1,4 @@
-"""The random numbers of some rows of a segment, by what they are for."""
+"""Draw the random numbers of some rows of a segment, from one stream for each purpose."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -12,14 +12,14 @@ from zoo.tasks import sampling
 
 
 class For(IntEnum):
-    """Each has a stream of its own.  New ones go to the end: a row is a function of these numbers."""
+    """Purposes of draws, each with its own stream.  Append new ones: a row is a function of these numbers."""
 
     KEYS, KEY_TAILS, VALUES, VALUE_TAILS, PLACES, ASKED, TEXT, TOPICS, SHUFFLE = range(9)
 
 
 @dataclass(frozen=True)
 class Draws:
-    """path: names the segment, see `zoo.common.counter_rng.stream`.  All results are [B, slots]."""
+    """Draws for some rows, each [B, slots].  path: names the segment, see `zoo.common.counter_rng.stream`."""
 
     path: tuple[int, ...]
     examples: Int[Tensor, " B"]
@@ -41,7 +41,7 @@ class Draws:
         return self.bits(what, count).argsort()
 
     def columns(self, tokens: Int[Tensor, " w"]) -> Int[Tensor, "B w"]:
-        """The same in every row."""
+        """Return the same tokens for every row, on the device of the examples."""
         return tokens.to(self.examples.device).expand(len(self.examples), -1)
 
     def range(self, count: int) -> Int[Tensor, " count"]:

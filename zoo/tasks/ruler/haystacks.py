@@ -1,4 +1,4 @@
-"""The haystacks that needles are hidden in: a phrase over and over, or a text; and how they are put there."""
+"""Make haystacks, a repeated phrase or a text, and hide needles in them."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ from zoo.tasks.ruler.draws import Draws, For
 from zoo.tasks.ruler.tokens import PHRASE, WORDS
 
 TOPIC = 61  # words of a topic: 12 topics
-STAY = 8  # the topic is left with probability 1 / STAY at each word
+STAY = 8  # each word leaves the topic with probability 1 / STAY
 SCALE = 2**18  # weight of the most frequent word; the sum of all must stay below 2**22, see counter_rng.below
 
 
 class Essay:
     """A text of WORDS: a Markov chain of order 1 whose words are Zipf-distributed.
 
-    Word of rank r has the weight 1 / r.  Words are parted into topics.  The next word is one of the present
-    word's topic, or, once in STAY, any: both draws keep the Zipf law, so that it is exactly the marginal.
-    seed: which words are frequent, and which of them share a topic.
+    The word of rank r has the weight 1 / r.  Each word has a topic.  The next word comes from the present
+    topic or, once in STAY, from all words; both draws keep the Zipf law, which thus is the exact marginal.
+    seed: determines which words are frequent, and which of them share a topic.
     """
 
     def __init__(self, seed: int) -> None:
@@ -32,7 +32,7 @@ class Essay:
         self.topics = torch.stack([topics.cumsum(0) - topics, topics])  # where each begins, and its weight
 
     def text(self, draws: Draws, count: int) -> Int[Tensor, "B count"]:
-        """Draw words of the chain, each with Zipf's frequency at any place."""
+        """Return words of the chain; at every place a word has its Zipf frequency."""
         device = draws.examples.device
         words, ends, (begins, weights) = (x.to(device) for x in (self.words, self.ends, self.topics))
         drawn, total = draws.bits(For.TEXT, count), int(ends[-1])
@@ -46,16 +46,16 @@ class Essay:
 
 
 def phrase(draws: Draws, count: int) -> Int[Tensor, "B count"]:
-    """Repeat the phrase up to so many words."""
+    """Return `count` words of the phrase, repeated, for each row."""
     return draws.columns(torch.arange(count) % len(PHRASE) + PHRASE.start)
 
 
 def hidden(
     hay: Int[Tensor, "B H"], needles: Int[Tensor, "B N"], lengths: Sequence[int], draws: Draws
 ) -> tuple[Int[Tensor, "B H+N"], Int[Tensor, "B n"]]:
-    """Needles at random places of the haystack, in their order, and where each begins.
+    """Return the haystack with needles at random places, in their order, and where each needle begins.
 
-    needles: one after the other, `lengths` tokens each.  Places are independent: two needles may touch.
+    needles: the needles in one line; needle i has lengths[i] tokens.  Places are independent: two may touch.
     """
     device, (rows, space) = hay.device, hay.shape
     counts = torch.tensor(lengths, device=device)

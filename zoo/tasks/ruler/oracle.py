@@ -1,4 +1,4 @@
-"""A program that answers ruler_lite from what a row says before ANS, and from nothing else."""
+"""Answer ruler_lite from the tokens of a row up to ANS, and from nothing else."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ Tokens = list[int]
 
 
 def answer(row: Tokens) -> Tokens:
-    """The tokens after ANS, EOS included."""
+    """Return the tokens after ANS, EOS included."""
     query = row.index(QUERY)
     parts = _parts(row[1:query], row[query + 1 : row.index(ANS)])
     written = [token for part in parts for token in (*part, AND)]
@@ -22,7 +22,7 @@ def _parts(context: Tokens, query: Tokens) -> list[Tokens]:
 
 
 def _search(context: Tokens, query: Tokens) -> list[Tokens]:
-    """The values of the needles of each key."""
+    """Return the values of the needles of each key in the query."""
     needles = [_split(needle, IS) for needle in _sentences(context, NEEDLE)]
     keys, rest = [], query
     while rest:
@@ -32,7 +32,7 @@ def _search(context: Tokens, query: Tokens) -> list[Tokens]:
 
 
 def _held(context: Tokens, value: Tokens) -> list[Tokens]:
-    """The variables that hold it: by name, or because they are set to one that does."""
+    """Return the variables that hold the value, directly or because they are set to such a variable."""
     answers: list[Tokens] = []
     for sentence in _sentences(context, VAR):
         name, source = _split(sentence, EQ)
@@ -51,7 +51,7 @@ def _counted(context: Tokens) -> list[Tokens]:
 
 
 def _sentences(context: Tokens, sign: int) -> list[Tokens]:
-    """List what stands from each `sign` to the next SEP, without either."""
+    """Return the tokens between each `sign` and the next SEP."""
     values, rest = [], context
     while sign in rest:
         sentence, rest = _split(rest[rest.index(sign) + 1 :], SEP)
@@ -60,6 +60,6 @@ def _sentences(context: Tokens, sign: int) -> list[Tokens]:
 
 
 def _split(tokens: Tokens, sign: int) -> tuple[Tokens, Tokens]:
-    """Split before and after the first `sign`; all and nothing where there is none."""
+    """Return the tokens before and after the first `sign`; all tokens and none if there is no `sign`."""
     at = tokens.index(sign) if sign in tokens else len(tokens)
     return tokens[:at], tokens[at + 1 :]

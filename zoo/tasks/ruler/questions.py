@@ -1,16 +1,16 @@
-"""The eleven questions of ruler_lite, after RULER (Hsieh et al. 2024, arXiv 2404.06654; NVIDIA/RULER).
+"""Make the eleven questions of ruler_lite, after RULER (Hsieh et al. 2024, arXiv 2404.06654; NVIDIA/RULER).
 
-A row is BOS context QUERY query ANS part AND part ... AND part, and EOS is what follows.  Not as there:
+A row is BOS context QUERY query ANS part AND part ... AND part, and the last answer is EOS.  Differences:
 
 - RULER has thirteen tasks: the two that ask questions on real text (SQuAD, HotpotQA) are left out.
-- Names of variables and coded words are shorter, a UUID of 32 digits among them; word lists have no numbers.
+- Names of variables and coded words are shorter, as are UUIDs (32 digits there); word lists have no numbers.
 - No worked example comes before a row.
 - Needles stand at any place, and every order is drawn for each row (there, one is drawn for all); keys are
   drawn without replacement (there, with).
 - The essay is a passage drawn for each row (there, one essay from its beginning).
 - Common words come as often as the length allows (there, 30 and 3 times from 4,096 tokens on).
-- The score is of the answer's tokens in order (there, of the parts in any order: evaluation=greedy has that).
-- Tasks are averaged in five groups of ours: the code there reports each task, and their mean.
+- The score counts the answer's tokens in order (there, the parts in any order, as evaluation=greedy does).
+- Tasks are averaged in five groups of ours; the code there reports each task, and their mean.
 """
 
 from abc import ABC, abstractmethod
@@ -47,9 +47,9 @@ WORD_KEYS = len(ADJECTIVES) * len(NOUNS)
 
 
 class Drawn(NamedTuple):
-    """query: what stands between QUERY and ANS.  parts: of the answer, in order.
+    """A drawn question.  query: the tokens between QUERY and ANS.  parts: the answer's parts, in order.
 
-    starts: where in the context the needle of each part begins; None: a part stands all over it.
+    starts: where in the context the needle of each part begins; None: a part has places all over the context.
     """
 
     context: Int[Tensor, "B C"]
@@ -59,8 +59,8 @@ class Drawn(NamedTuple):
 
 
 class Question(ABC):
-    """least: tokens of the shortest context.  query: tokens of the query.  parts: how many the answer has.
-    odds: how probable the most probable token is at each place of a part, to one who has seen no row."""
+    """A question.  least, query: tokens of the shortest context and of the query.  parts: parts of an answer.
+    odds: the probability of the likeliest token at each place of a part, without having seen the row."""
 
     least: int
     query: int
@@ -69,33 +69,33 @@ class Question(ABC):
 
     @property
     def around(self) -> int:
-        """The tokens of a row that are not context (EOS is none of them)."""
+        """Return the number of a row's tokens that are not context (the row does not hold EOS)."""
         return FRAME + self.query + self.parts * (len(self.odds) + 1) - 1
 
     @property
     def chance(self) -> float:
-        """The tokens between parts and at the end are certain."""
+        """Return the expected accuracy of a guess; the tokens between parts and at the end are certain."""
         return (sum(self.odds) + 1) / (len(self.odds) + 1)
 
     @abstractmethod
     def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
-        """size: tokens of the context."""
+        """Draw the question for each row; size: tokens of the context."""
 
 
 def _words(draws: Draws, count: int) -> Int[Tensor, "B count 2"]:
-    """Different pairs of adjective and noun."""
+    """Return `count` different pairs of adjective and noun for each row."""
     drawn = draws.distinct(For.KEYS, count, WORD_KEYS)
     return torch.stack([drawn // len(NOUNS) + ADJECTIVES.start, drawn % len(NOUNS) + NOUNS.start], -1)
 
 
 def _uuids(draws: Draws, count: int, heads: For, tails: For) -> Int[Tensor, "B count 8"]:
-    """Hexadecimal numbers that differ in their first five digits: 16**5 is the most that is drawn at once."""
+    """Return hexadecimal numbers that differ in their first five digits; a draw has at most 16**5 values."""
     head, tail = draws.distinct(heads, count, 16**5), draws.below(tails, count, 16**3)
     return torch.cat([written(head, HEX, 5), written(tail, HEX, 3)], -1)
 
 
 def _numbers(draws: Draws, count: int) -> Int[Tensor, "B count 7"]:
-    """Numbers from 10**6 on, as there; each drawn by itself."""
+    """Return numbers of seven digits, from 10**6 on as in RULER, each drawn independently."""
     head, tail = draws.below(For.VALUES, count, 9000) + 1000, draws.below(For.VALUE_TAILS, count, 1000)
     return torch.cat([written(head, DIGITS, 4), written(tail, DIGITS, 3)], -1)
 
@@ -104,11 +104,11 @@ NUMBER, UUID = (1 / 9, *[1 / 10] * 6), (1 / 16,) * 8
 
 
 class Needles(Question):
-    """NEEDLE FOR key IS value SEP, hidden; what are the values of these keys?
+    """Ask for the values of some keys; the needles NEEDLE FOR key IS value SEP are hidden in the context.
 
-    hay: what they are hidden in; "needles": nothing but needles of other keys, and the words that are left
-    over.  uuid_keys, uuid_values: hexadecimal numbers, else two words and seven digits.  keys: different
-    ones, with as many `values` each; queries: how many of them are asked.
+    hay: what the needles are hidden in; "needles": only needles of other keys, and words in the rest.
+    uuid_keys, uuid_values: hexadecimal numbers, else two words and seven digits.  keys: how many different
+    keys there are; values: how many each has; queries: how many keys are asked.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Needles(Question):
         self.odds = UUID if uuid_values else NUMBER
         key = 8 if uuid_keys else 2
         self.query, self.parts = queries * (key + 1) - 1, queries * values
-        self.needle = 4 + key + len(self.odds)  # tokens of one
+        self.needle = 4 + key + len(self.odds)  # tokens of one needle
         self.least = self.needle * (2 if hay == "needles" else keys * values)
 
     def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
@@ -152,7 +152,7 @@ def _needles(keys: Int[Tensor, "B n k"], values: Int[Tensor, "B n w"]) -> Int[Te
 
 
 class Chain(Question):
-    """VAR a EQ 12345 SEP, VAR b EQ VAR a SEP, ... in this order: which variables hold 12345?"""
+    """Ask which variables hold 12345 after VAR a EQ 12345 SEP, VAR b EQ VAR a SEP, ... in this order."""
 
     least, query, parts, odds = 42, 5, 5, (1 / len(LETTERS),) * 2
 
@@ -168,7 +168,7 @@ class Chain(Question):
 
 
 class Common(Question):
-    """A list of words: which ten stand in it more often than the others?  In the order they appear."""
+    """Ask which ten words of a list come more often than the others, in the order of their first places."""
 
     least, query, parts, odds = 40, 0, 10, (1 / len(WORDS),)
 
@@ -184,8 +184,8 @@ class Common(Question):
         )
 
     def copies(self, size: int) -> tuple[int, int]:
-        """Return the copies of each common word and, at most, of any other: 6 and 1 where possible (as
-        RULER has it in short lists), 3 and 1 in the shortest, 10 to 1 in longer ones."""
+        """Return the copies of each common word, and the most of any other word: 6 and 1 if possible (as in
+        RULER's short lists), 3 and 1 in the shortest lists, 10 to 1 in longer ones."""
         if size <= 6 * self.parts + (most := len(WORDS) - self.parts):
             return 6 if size >= 9 * self.parts else 3, 1
         seldom = -(-size // (10 * self.parts + most))
@@ -193,8 +193,8 @@ class Common(Question):
 
 
 class Frequent(Question):
-    """A list whose word of rank k stands there in proportion to 1 / k^2; the first is DOTS, noise, as are the
-    places that rounding leaves.  Which words have the ranks 2 to 4?"""
+    """Ask for the words of ranks 2 to 4 in a list where the word of rank k comes in proportion to 1 / k^2.
+    Rank 1 is DOTS, which is noise and also fills the places that rounding leaves."""
 
     least, query, parts, odds = 53, 0, 3, (1 / len(WORDS),)
 
@@ -205,7 +205,7 @@ class Frequent(Question):
         return Drawn(context, draws.columns(torch.arange(0)), words[:, : self.parts, None], None)
 
     def copies(self, size: int) -> list[int]:
-        """Return the copies by rank, from the first; those that round to none are not there."""
+        """Return the number of copies by rank, from rank 1; ranks that round to no copy are left out."""
         zeta_2 = torch.pi**2 / 6
         counts = [int(size / (zeta_2 * rank**2)) for rank in range(2, len(WORDS) + 2)]
         return [size - sum(counts), *filter(None, counts)]
@@ -214,7 +214,7 @@ class Frequent(Question):
 def _shuffled(
     words: Int[Tensor, "B n"], copies: list[int], size: int, draws: Draws
 ) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """So many copies of each word, `size` in all, in an order of each row's own; and where each copy went."""
+    """Return copies[i] copies of word i, `size` in all, in an order of each row's own; and their places."""
     of = torch.repeat_interleave(torch.tensor(copies, device=words.device))[:size]
     places = draws.order(For.SHUFFLE, size)
     return torch.empty_like(places).scatter_(1, places, words[:, of]), places
@@ -239,7 +239,7 @@ GROUPS = {
     "NIAH-M-QV": ("multivalue", "multiquery"),
     "VT": ("vt",),
     "CF-WE": ("cwe", "fwe"),
-    "Average": tuple(QUESTIONS),  # of the eleven, not of the groups
+    "Average": tuple(QUESTIONS),  # mean of the eleven tasks, not of the groups
 }
 
 
