@@ -198,7 +198,7 @@ class Pool:
         return [f for c in group.cells if store.is_done(c.folder) for f in self._ended(c, 0, group)]
 
     def _died(self, group: Group, code: int) -> Apart:
-        """Answer a population's death: run it once more, since the cause may lie elsewhere; then each alone."""
+        """Answer a population's death: run it once more, as the cause may lie elsewhere; then each alone."""
         self._tidy(group)
         everyone = range(len(group.cells))
         if group.whole in self.died:

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step alone: nothing to save, nothing to resume.
+"""Compute the learning rate from the step alone, so that there is no schedule to save or resume.
 
 conf/optim's `schedule` is a word, or a class: a `Schedule` of the user's own, or one of torch's.
 
@@ -23,7 +23,7 @@ COOLING = 0.1  # of all steps: how long "wsd" falls
 
 
 class Schedule(ABC):
-    """A learning rate over time, behind the warm-up; its settings are the arguments of its class."""
+    """A learning rate over time, after the warm-up; its settings are the arguments of its class."""
 
     @abstractmethod
     def __call__(self, step: int, total_steps: int) -> float:
