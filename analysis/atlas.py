@@ -1,9 +1,9 @@
-"""Write the page of the atlas: what each memory recalls at each size, and what else is known of it.
+"""Write the page of the atlas: what each memory recalls at each size, and what else is known about it.
 
     python -m analysis.atlas docs/results > docs/atlas.md
 
-The folder holds archives: atlas_frontier.zip, whose cells are the page, and, where they are there,
-atlas_block.zip and atlas_interference.zip.  Of a mixer that none of them has the page says nothing.
+The folder holds the archive atlas_frontier.zip, whose cells make the page, and optionally atlas_block.zip and
+atlas_interference.zip.  The page leaves out what no archive holds.
 """
 
 import sys
@@ -31,10 +31,10 @@ from .statistics.chance import at_chance
 from .statistics.paired import LEVEL
 from .statistics.seeds import apart
 
-ALL = "attention"  # keeps all, and takes no part in ranks
-MORE = {"used": "used"} | FORMATS  # columns of a card, where somebody has asked
+ALL = "attention"  # keeps all tokens, and is not ranked
+MORE = {"used": "used"} | FORMATS  # columns of a card, where the evaluation was run
 SIZES = (500, 1600, 5000)  # scalars, about
-NEAR = 1.3  # a point counts to a size that is at most so many times its own, or its own of it
+NEAR = 1.3  # a point belongs to a size if neither is more than this factor larger than the other
 HEAD = """# The atlas: what each memory can do
 
 This page compares {count} mixers of the zoo at equal state size. All are trained alike on one task: recall of
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def page(study: Study, archives: Path) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     table, shown = study.table, pareto(study.table)
     order, points = slices(table, "test"), shown.points
     yield HEAD.format(
@@ -120,7 +120,7 @@ def _at_sizes(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _size(row: Mapping[str, Any]) -> int | None:
-    """The size that a point counts to."""
+    """Return the size of SIZES to which a point belongs; None: no size is near."""
     state = row["state_resident"]
     return next((size for size in SIZES if size / NEAR <= state <= size * NEAR), None)
 
@@ -141,7 +141,7 @@ def _card(
     known: Mapping[str, Mapping[str, str]],
     overwritten: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield what is known of a mixer: what it keeps, its points by slice, and answers of other studies."""
+    """Yield what is known about a mixer: what it keeps, its points by slice, and results of other studies."""
     texts = about(mixer, yaml.safe_load((CONF / "mixer" / f"{mixer}.yaml").read_text()))
     label = points["label"].iloc[0]
     yield f"### {label}\n"
@@ -206,13 +206,13 @@ Spearman's rank correlation between two tasks over all mixers, with a 95 % boots
 
 
 def _table(head: Sequence[str]) -> Iterator[str]:
-    """Yield the two lines that a table begins with; all columns but the first are numbers."""
+    """Yield the two head lines of a table; all columns except the first are numbers."""
     yield markdown_row([*head])
     yield markdown_row(["---", *["--:"] * (len(head) - 1)])
 
 
 def _overwritten(archives: Path) -> dict[str, str]:
-    """mixer -> a line on what it answers for the keys that were overwritten most often."""
+    """Return mixer -> a line on its answers for the keys that were overwritten most often."""
     home = archives / "atlas_interference.zip"
     if not home.exists():
         return {}
@@ -232,20 +232,20 @@ def _overwritten(archives: Path) -> dict[str, str]:
 
 
 def _bits(study: Study) -> dict[str, dict[str, str]]:
-    """point -> format -> its accuracy with the state rounded so."""
+    """Return point -> format -> its accuracy with the state rounded to that format."""
     try:
         rows = rounded(study).set_index("point")
-    except ValueError:  # nobody has asked
+    except ValueError:  # the evaluation was not run
         return {}
     known = [name for name in FORMATS if name in rows]
     return {str(point): {name: f"{rows.at[point, name]:.2f}" for name in known} for point in rows.index}
 
 
 def _used(study: Study) -> dict[str, float]:
-    """point -> how many scalars of its state are used, all layers, mean over the cells that were asked."""
+    """Return point -> how many scalars of its state are used, all layers, mean over the evaluated cells."""
     try:
         given = study.evaluations("effective_state")
-    except ValueError:  # nobody has asked
+    except ValueError:  # the evaluation was not run
         return {}
     cells = given.groupby("run_id", as_index=False).agg(used=(ABOVE, "sum"))
     joined = cells.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
@@ -255,7 +255,7 @@ def _used(study: Study) -> dict[str, float]:
 
 
 def _use_and_recall(points: pd.DataFrame, used: Mapping[str, float]) -> Iterator[str]:
-    """Say whether the memories that use more of their state recall more, of recurrent ones of one size."""
+    """Yield whether recurrent memories of one size that use more of their state recall more."""
     answered = points["point"].isin(list(used)) & points["state_resident"].between(*MIDDLE)
     rows = points.loc[answered & points["family"].isin(RECURRENT)]
     if len(rows) < ranks.FEWEST:

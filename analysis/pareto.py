@@ -1,4 +1,4 @@
-"""Accuracy against state size, from folders of records: a table, PNG, PDF and CSV.
+"""Show accuracy against state size, from folders of records: as a table, PNG, PDF and CSV.
 
     python -m analysis.pareto results/
     python -m analysis.pareto results/ --slice seq_len=64,num_kv_pairs=8 --where "d_model == 64"
@@ -6,9 +6,9 @@
     python -m analysis.pareto results/ --points mine.csv
     python -m analysis.pareto results/demo docs/results/mini_based_fig2.zip     several in one picture
 
-Without --slice the picture shows the mean of all slices, and a second one each slice in a panel of its own.
+Without --slice the picture shows the mean of all slices, and a second picture has a panel for each slice.
 Cells with different test sets (another task, other slices) get a panel each, never a common mean.
-Of more mixers than a legend can tell apart, a further picture has a panel for each.
+For more mixers than a legend can tell apart, a further picture has a panel for each.
 
 Exit code: 0; 1 when nothing was drawn; 3 when it was, but records could not be read, or a point lies above
 what is possible, so that something is wrong.
@@ -36,7 +36,7 @@ from .statistics.axes import AXES
 from .statistics.points import points, uneven
 from .statistics.table import render
 
-SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
+SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal leaves out, in this order
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
 BITS = "bits"  # an axis that evaluation=state_bits answers, and no record
 NEAR, WHOLE, NONE = "near", "whole", "none"
@@ -64,9 +64,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Pareto:
-    """All panels of one call.  notes: what is uneven in it; wrong: points above what is possible; extra:
-    the points of a file (`analysis.drawing.own_points`).
-    """
+    """All panels of one call.  notes: on uneven cells; wrong: points above what is possible; extra: the
+    points of a file (`analysis.drawing.own_points`)."""
 
     loads: list[Load]
     axis: str
@@ -97,7 +96,7 @@ class Pareto:
         return any(len(load.by_slice) > 1 for load in self.loads)
 
     def pictures(self, style: Style = SCREEN, *, bound: str = NEAR) -> dict[str, "figure.Figure"]:
-        """name -> picture: "" for all, "slices" where a mean was taken, "mixers" where they are a crowd."""
+        """Return name -> picture: "" for all, "slices" if a mean was taken, "mixers" if there are many."""
         drawn = {"": self.picture(style, bound=bound)}
         if self._averages:
             drawn["slices"] = self.slices_picture(style)
@@ -108,9 +107,9 @@ class Pareto:
         return drawn
 
     def picture(self, style: Style = SCREEN, *, bound: str = NEAR) -> "figure.Figure":
-        """One panel a load, and a second row or panel on what one step reads where that differs.
+        """Draw one panel per load, and further panels against what one step reads where that differs.
 
-        bound: NEAR shows what no model can do where the points are, WHOLE widens the axis for it.
+        bound: NEAR shows what no model can do within the points' axis, WHOLE widens the axis for it.
         """
         rows = [(load, load.points, self.axis) for load in self.loads]
         rows += [(load, load.touched, "touched") for load in self.loads if load.touched is not None]
@@ -129,7 +128,7 @@ class Pareto:
         return figure.panels(panels, slices, style=style, y_label="" if slices else "one load a panel")
 
     def slices_picture(self, style: Style = SCREEN) -> "figure.Figure":
-        """One panel a slice, of each load."""
+        """Draw one panel per slice of each load."""
         panels = [
             figure.Panel(
                 rows, self.axis, ", ".join(filter(None, [_short(load), cells.slices_in_words([name])]))
@@ -148,10 +147,9 @@ def pareto(
     axis: str = "resident",
     where: str = "",
 ) -> Pareto:
-    """Turn the table of `zoo.results.load` into what the pictures show.
+    """Turn the table of `zoo.results.load` into the data of the pictures.
 
-    of: slices to take the mean over; None is all of the split.  where: a condition of
-    `analysis.records.where`.
+    of: the slices of the mean; None: all of the split.  where: a condition of `analysis.records.where`.
     Raises ValueError, one line, for what cannot be shown: an unknown slice or column, nothing left, ...
     """
     table, notes = once(filtered(table, where))
@@ -197,7 +195,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _against_bits(options: argparse.Namespace) -> int:
-    """Draw the answers to evaluation=state_bits, whose bits and bound are their own."""
+    """Draw the answers to evaluation=state_bits, which have bits and a bound of their own."""
     if options.points or options.split != "test" or options.bounds != NEAR or len(options.results) > 1:
         print("error: --axis bits takes one folder, and no --points, --split or --bounds.", file=sys.stderr)
         return NOTHING
@@ -207,7 +205,7 @@ def _against_bits(options: argparse.Namespace) -> int:
 
 
 def _with_extra(shown: Pareto, path: Path | None) -> Pareto:
-    """Add the points of a file, where one is given."""
+    """Add the points of a file, if one is given."""
     if path is None:
         return shown
     extra = own_points.read(path, shown.axis)
@@ -306,7 +304,7 @@ def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
 
 
 def _short(load: Load) -> str:
-    """A load's name without its slices, which a panel of one slice says itself."""
+    """Return a load's name without its slices, since a panel of one slice names the slice itself."""
     return load.name.partition("mean of ")[0].removesuffix(", ") if len(load.slices) > 1 else ""
 
 

@@ -126,7 +126,7 @@ class Composer:
             raise ValueError("\n".join(mistakes))
 
     def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
-        """Return an error in one line; OmegaConf names a wrong key inside a {...} value (no override does)."""
+        """Return an error in one line; OmegaConf names a wrong key inside a {...} value (no override)."""
         cause = error.__cause__ or error
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
