@@ -38,15 +38,15 @@ from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal leaves out, in this order
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
-BITS = "bits"  # an axis that evaluation=state_bits answers, and no record
+BITS = "bits"  # an axis whose values come from evaluation=state_bits, not from records
 NEAR, WHOLE, NONE = "near", "whole", "none"
 DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 
 
 @dataclass(frozen=True)
 class Load:
-    """One panel.  points: a row a point, the mean over slices; touched: the same on that axis,
-    where a point reads less than it keeps, else None; by_slice: slice -> the rows of that slice alone.
+    """The data of one panel.  points: a row per point, the mean over slices; touched: the same on that axis,
+    if a point reads less than it keeps, else None; by_slice: slice -> the rows of that slice only.
     """
 
     name: str

@@ -58,7 +58,7 @@ def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery
 
 
 def correlation(rows: pd.DataFrame) -> RankCorrelation:
-    """Correlate recall with the gap, over the mixers other than attention.  rows: of `joined`."""
+    """Correlate recall with the gap, over all mixers except attention.  rows: of `joined`."""
     others = rows.loc[rows["mixer"] != ar_gap.FULL]
     return rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
 

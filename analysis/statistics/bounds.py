@@ -271,7 +271,7 @@ def _bits_of_values(num_kv_pairs: int, num_values: NDArray[np.int64]) -> Floats:
 
 
 def _fano(delta: Floats, num_values: NDArray[np.int64]) -> Floats:
-    """h2(delta) + delta log2(m - 1): the most entropy that an error rate of delta leaves in one value."""
+    """Return h2(delta) + delta log2(m - 1), the most entropy of one value at an error rate of delta."""
     inside = np.clip(delta, 1e-300, 1 - 1e-16)
     entropy = -inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside)
     return entropy + delta * np.log2(np.maximum(1, num_values - 1))

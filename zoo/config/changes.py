@@ -20,7 +20,7 @@ EVALUATION, TASK = "evaluation", "task"  # the groups that zoo.evaluate takes
 
 def settings_of(path: Path) -> dict[str, Any]:
     """Read the settings in a yaml.  ValueError, one line: it cannot be read, or holds no settings."""
-    if not path.is_file():  # a pipe would be waited for
+    if not path.is_file():  # reading a pipe might never end
         raise ValueError(f"{visible(str(path))} is no file.")
     try:
         content: Any = OmegaConf.to_container(OmegaConf.load(path))

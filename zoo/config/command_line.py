@@ -162,7 +162,7 @@ def one_cell(args: Namespace, argv: list[str]) -> list[str]:
     if "sweep" not in map(_key, args.overrides):
         return argv
     matches, _ = spanned(composer_of(args), args)
-    exact = [words for words in matches if set(words) == set(args.overrides)]  # a record's words are whole
+    exact = [words for words in matches if set(words) == set(args.overrides)]  # as a record's words
     matches = exact[:1] or matches
     if len(matches) > 1:
         name = next(line for line in args.overrides if _key(line) == "sweep")

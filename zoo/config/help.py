@@ -11,7 +11,7 @@ from zoo.config.paths import SWEEPS_PATH
 from zoo.config.words import parse
 
 WHOLE = ("sweep", "experiment", "adaptation")  # groups whose files set keys of other groups
-OURS = re.compile(r"^(defaults|hydra|about):.*\n([ \t]+.*\n|\n)*", re.MULTILINE)  # not for the command line
+OURS = re.compile(r"^(defaults|hydra|about):.*\n([ \t]+.*\n|\n)*", re.MULTILINE)  # not settable by words
 
 
 def help_text(composer: Composer, overrides: Sequence[str], width: int) -> str:

@@ -77,7 +77,7 @@ Whole = Literal["all", "embedding", "norms", "convolutions"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationConfig:
-    """The checked settings of conf/adaptation/*.yaml.  targets: with adapters of `rank`; train: whole."""
+    """The checked settings of conf/adaptation/*.yaml.  targets: get adapters; train: parts trained whole."""
 
     rank: int | None
     alpha: float | None

@@ -16,7 +16,7 @@ from typing import Any
 from zoo.config.cell import Cell, hashed
 from zoo.config.grids import as_text
 
-DEFAULT = {"results": "results", "kernels": "auto", "trainer": "cpu"}  # of conf/config.yaml
+DEFAULT = {"results": "results", "kernels": "auto", "trainer": "cpu"}  # as in conf/config.yaml
 Compose = Callable[[tuple[str, ...]], Cell]
 
 

@@ -10,6 +10,8 @@ PROBES = {"seed": (271_828_182, 314_159_265), "lr": (0.5772156649, 0.6931471806)
 
 @dataclass(frozen=True)
 class Hole:
+    """The place in a template of a key's value: "seed" or "lr"."""
+
     key: str
 
 

@@ -28,7 +28,7 @@ def first_line(error: Exception) -> str:
     line = str(inner).strip().splitlines()[0]
     if not isinstance(error, OverrideParseException):
         return line
-    if line.startswith(OPAQUE) or " expecting {" in line:  # it names tokens of Hydra's parser
+    if line.startswith(OPAQUE) or " expecting {" in line:  # the message names tokens of Hydra's parser
         line = "a word is key=value, such as mixer=based; quote it where it has brackets, commas or spaces"
     return f"cannot read {error.override}: {line}"
 

@@ -83,7 +83,7 @@ class Clock:
             if record["steps"] >= LEAST_STEPS and record["wall_seconds"] > 0:
                 self._records[record["accelerator"]].append(record)
         self._rates: dict[tuple[str, str], float | None] = {}
-        self.unread = reading.wrong  # a line on each record that says nothing of speed
+        self.unread = reading.wrong  # a line on each record that cannot be read
 
     def seconds(self, cell: Cell, work: Cost, kind: str) -> tuple[float, str]:
         """Return the estimate and its source: point, mixer, others or rough."""
@@ -188,7 +188,7 @@ def table(points: Sequence[Point]) -> Table:
 
 
 TITLE = "state: scalars per sequence, all layers, the most in the longest test sequence"
-SPARE = ("published", "parameters", "FLOPs\na cell")  # columns that a narrow terminal does without
+SPARE = ("published", "parameters", "FLOPs\na cell")  # columns that a narrow terminal leaves out
 Text = Callable[[Sequence[Point]], str]
 
 

@@ -69,7 +69,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Together:
-    """Report, once, that a population was measured and pays."""
+    """The message, sent once, that a population was measured and pays."""
 
 
 def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:

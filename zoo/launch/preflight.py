@@ -17,7 +17,7 @@ TOP = {
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
     **{"loss": Loss, "keep_weights": bool | Literal["auto"]},
 }
-OPTIONAL = ("start", "adaptation")  # keys that a cell has only where they say something
+OPTIONAL = ("start", "adaptation")  # keys that a cell has only if it uses them
 POSITIVE = ("d_model", "n_layers", "lr", "population")
 
 

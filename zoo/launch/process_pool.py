@@ -59,7 +59,7 @@ class Pool:
         self.card_of: dict[
             Connection, str | None
         ] = {}  # each process has one to itself while there are enough
-        self.waiting: list[Group] = []  # the next one last
+        self.waiting: list[Group] = []  # in reverse: the next group is last
         self.answers: dict[Connection, Apart] = {}
         self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they train as one
         self.died: set[tuple[str, ...]] = set()  # populations whose process has died once
@@ -243,7 +243,7 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None
     """Run the group, in a worker; output goes to its first cell's output.txt, deleted if all went well."""
     cards.see_only(card)
     interrupts.follow_driver()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job blocks it in the fork server
     output = group.cells[0].folder / OUTPUT
     try:
         with interrupts.attended():

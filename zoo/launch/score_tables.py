@@ -11,8 +11,8 @@ from rich.table import Table
 from zoo.common.terminal import fit, print_whole, slim
 from zoo.results.record import APART
 
-WORDS = 44  # of a mixer's settings in a line of a table
-MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
+WORDS = 44  # characters of a mixer's settings in a line of a table
+MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and printing them takes a while
 SORTED_BY = ("mixer", "d_model", "state_resident", "lr", "seed")
 
 Record = dict[str, Any]
@@ -21,10 +21,8 @@ Apart = frozenset[tuple[str, str, str]]  # mixer, setting, value
 
 
 def print_results(screen: Console, records: Sequence[Record]) -> None:
-    """Print a table for each task, and another for its cells that start from other cells.
-
-    A table that is wider than the screen is split by slices.
-    """
+    """Print a table for each task, and another for its cells that start from other cells.  A table that is
+    wider than the screen is split by slices."""
     tasks: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
         tasks[record.get("task"), record.get("start") is None].append(record)

@@ -17,7 +17,7 @@ from zoo.model import SequenceModel, build_model, outline
 from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024
-LARGEST_MEASURED = 2**27  # parameters: on a CPU a token of more takes seconds
+LARGEST_MEASURED = 2**27  # parameters; with more, a token takes seconds on a CPU
 COLUMNS = (
     *("mixer", "settings", "label", "family", "d_model", "formula", "seq_len"),
     *("paper", "resident", "measured", "touched", "bytes_bf16", "bytes_fp32"),

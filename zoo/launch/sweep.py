@@ -19,7 +19,7 @@ from zoo.results.source import other_source
 
 
 class SweepFailed(Exception):
-    """Some cells failed; the display has said which."""
+    """Some cells failed; the display has named them."""
 
 
 def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int | str) -> None:

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, metavar="NAME.zip", help="default: RESULTS.zip")
     parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")
     args = parser.parse_intermixed_args(argv)
-    place = Path(os.path.abspath(args.results))  # links are not followed: one may lead to itself
+    place = Path(os.path.abspath(args.results))  # links are not followed: a link may lead to itself
     if not args.out and not place.name:
         return say(f"{shown(place)} has no name for an archive: give one with --out NAME.zip.", USAGE)
     out: Path = args.out or place.with_suffix(".zip")

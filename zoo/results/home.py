@@ -154,7 +154,7 @@ def read_bytes(folder: Home, name: str, *, linked: bool = True) -> bytes:
         if size > largest(name):
             raise ValueError(f"{shown(path)} {_too_large(size, largest(name))}.")
         with path.open("rb") as file:
-            return file.read(size + 1)  # an entry of an archive that holds more than it claims stays packed
+            return file.read(size + 1)  # never unpacks more than an archive's entry claims
 
 
 def shown(path: object) -> str:

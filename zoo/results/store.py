@@ -97,7 +97,7 @@ def error(folder: Path) -> str:
     path = folder / "error.txt"
     lines: list[str] = []
     if path.is_file():
-        with path.open("rb") as file:  # its end, where a traceback has its message
+        with path.open("rb") as file:  # only its end, where a traceback has its message
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2**20))
             lines = file.read().decode(errors="replace").strip().splitlines()
     frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]

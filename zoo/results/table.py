@@ -45,7 +45,7 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for section in ("adaptation", "state_codec"):
         settings |= flat(section, record.get(section, {}))
     of_pairs = all("num_kv_pairs" in entry["slice"] for entry in record["slices"])
-    axis = record.get("load_axis", "num_kv_pairs" if of_pairs else None)  # old records: MQAR's
+    axis = record.get("load_axis", "num_kv_pairs" if of_pairs else None)  # old MQAR lacks it
     cell = {key: record[key] for key in KEYS} | settings | {"load_axis": axis}
     cell["task.class"] = record["task_settings"].get("_target_")
     for entry in record["slices"]:

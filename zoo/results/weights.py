@@ -30,8 +30,7 @@ def refusal(wanted: object) -> str | None:
 def keep(wanted: bool | str, folder: Path, model: nn.Module) -> str | None:
     """Write the weights beside the record in `folder`, in one move; return their SHA-256.
 
-    wanted: `keep_weights`.  None: they are not kept, and those of an earlier attempt are deleted.
-    DiskFull: they do not fit.
+    wanted: `keep_weights`.  None: not kept, and an earlier attempt's are deleted.  DiskFull: they do not fit.
     """
     size = sum(tensor.numel() * tensor.element_size() for tensor in distinct(model).values())
     if not wanted or (wanted == "auto" and (size >= SMALL or not find_spec("safetensors"))):

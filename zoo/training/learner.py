@@ -232,7 +232,7 @@ class Learner(pl.LightningModule):
     def test_step(self, item: Item, index: int) -> None:
         """Count the answers of a batch of the test split."""
         del index
-        interrupts.check()  # what the test needs lies in the last checkpoint
+        interrupts.check()  # the last checkpoint holds all that the test needs
         self._evaluate("test", item)
 
     def _evaluate(self, split: str, item: Item) -> None:
@@ -280,7 +280,7 @@ def fit(learner: Learner) -> None:
                 learner.on_train_epoch_end()
             if runs.first.steps_left:
                 lightning.fit(learner, train, valid)
-            if lightning.should_stop:  # a callback's wish
+            if lightning.should_stop:  # a callback asked for it
                 runs.stop_early()
                 learner.save()
     except AllEnded:

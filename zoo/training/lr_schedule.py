@@ -19,7 +19,7 @@ from zoo.common.checks import reason
 from zoo.config.settings import OptimConfig
 from zoo.config.targets import make
 
-COOLING = 0.1  # of all steps: how long "wsd" falls
+COOLING = 0.1  # the share of all steps over which "wsd" falls
 
 
 class Schedule(ABC):
@@ -55,7 +55,7 @@ def lr_factor(config: OptimConfig, step: int, total_steps: int) -> float:
 
 
 class _Torchs(Schedule):
-    """One of torch's schedulers, stepped beside an optimizer of rate 1 and remembered step by step."""
+    """One of torch's schedulers, stepped with an optimizer of rate 1; the factor of each step is kept."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)

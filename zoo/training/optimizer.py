@@ -19,7 +19,7 @@ from zoo.config.arguments import mistakes
 from zoo.config.settings import ADAMW, OptimConfig
 from zoo.config.targets import target
 
-GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # by zoo, where an optimizer takes them
+GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # zoo gives these, if an optimizer takes them
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> Optimizer:

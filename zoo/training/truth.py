@@ -18,7 +18,7 @@ from zoo.model import SequenceModel
 if TYPE_CHECKING:
     from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
 
-SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
+SHORT = 64  # the most tokens of a check, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary of the state is looked for beyond them
 TOLERANCE = 1e-3  # of the largest output: in an FFT later inputs change the rounding of earlier outputs
 
@@ -99,7 +99,7 @@ def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
             return None
         streams = [block(stream) for stream in streams]
         one, two = (stream.sum() for stream in streams)
-        if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # never, where they are NaN
+        if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # false for NaN
             return i
     return None
 

@@ -62,6 +62,8 @@ def follow(parts: Sequence[Part], display: SweepDisplay, poll_s: float) -> list[
 
 
 class Watch:
+    """Follows the open parts: `ask` reads the queue, `look` reads events and folders; collects `failures`."""
+
     def __init__(self, parts: Sequence[Part], display: SweepDisplay) -> None:
         self.open, self.display = list(parts), display
         self.names = sorted({part.job_name for part in parts})

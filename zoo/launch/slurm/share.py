@@ -53,7 +53,7 @@ class Share:
         """Run every cell that is not done; CellsFailed, after all have run, if one failed."""
         signal.signal(signal.SIGTERM, self._terminated)
         os.chdir(self.cwd)
-        through = ended(Tail(self.events).new())  # before a requeue
+        through = ended(Tail(self.events).new())  # cells that ended before a requeue
         todo = [c for c in self.cells if not store.is_done(c.folder) and c.run_id not in through]
         diary = Diary(self.events)
         diary.began(self._revision())
@@ -66,7 +66,7 @@ class Share:
             with suppress(DiskFull):  # a short error.txt may still fit
                 self._give_up(todo, diary, error)
             raise
-        except Exception as error:  # submitit's, from its signal handler: no more requeues
+        except Exception as error:  # submitit raises in its signal handler after the last requeue
             self._give_up(todo, diary, error)
             raise
         if failures:

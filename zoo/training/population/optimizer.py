@@ -2,8 +2,7 @@
 
 Each row gets the update of zoo.training.optimizer.make_optimizer (torch's AdamW): the same parameters do not
 decay, each member's gradient is clipped by its own norm, and a parameter without a gradient in a step stays
-as it is.  Rates are tensors, and nothing is read back from the device; the row of a member that has ended is
-masked (`freeze`).
+as it is.  Rates are tensors, nothing is read back from the device, and ended members are masked (`freeze`).
 """
 
 from collections.abc import Callable, Sequence

@@ -30,7 +30,7 @@ REPEATS = 5
 # Seconds per step.  A CPU that takes longer is bound by arithmetic: there stacking was measured to take up to
 # 1.7 times as long (bigger working set, batched products); below some milliseconds it saves up to 6 times.
 TOO_LONG = 0.05
-RATE = 1e-6  # of learning, in a trial
+RATE = 1e-6  # the learning rate in a trial
 GAIN = 0.9  # stacked steps must take less than this share of the members' own time: a gain above the noise
 Step = Callable[[int], object]  # on a batch of that training segment
 
