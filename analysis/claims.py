@@ -1,17 +1,17 @@
-"""Claims that were written down before the runs: one point is ahead of another, tested seed by seed.
+"""Test claims that were written down before the runs: one point is ahead of another, seed by seed.
 
     python -m analysis.claims results/mini_se_attn_selection sweeps/mini_se_attn_selection.claims.csv
 
 The CSV has one row a claim.  Lines that start with # are comments.  Its columns:
 
     claim     a name, or a few words
-    ahead     a condition as in --where that leaves one point: this one is said to be ahead
-    behind    the same for the other
+    ahead     a condition as in --where that leaves one point, which is claimed to be ahead
+    behind    the same for the other point
     slice     "seq_len=64,num_kv_pairs=8", or "mean" for the unweighted mean of all test slices
 
-Equal seeds share data and order, so scores come in pairs.  p is of a two-sided permutation test, exact up to
-14 pairs, from 16,384 random exchanges beyond; Holm's correction is over the claims of the file.  A claim
-holds where the mean difference is positive and the corrected p is at most .05.
+Equal seeds share data and order, so scores come in pairs.  p is from a two-sided permutation test, exact up
+to 14 pairs, and from 16,384 random exchanges beyond; Holm's correction is over the claims of the file.  A
+claim holds if the mean difference is positive and the corrected p is at most .05.
 
 Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
 """
@@ -40,7 +40,7 @@ MEAN = "mean"
 
 
 def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """`claims` with the columns of `paired.tested`.
+    """Return `claims` with the columns of `paired.tested`.
 
     table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
     """
@@ -48,7 +48,7 @@ def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
-    """Test accuracy by seed of the one point that fulfils a condition, at its chosen learning rate."""
+    """Return test accuracy by seed of the one point that fulfils a condition, at its chosen learning rate."""
     rows = where(table, condition)
     points = len(set(rows["point"]))
     if points != 1:
@@ -63,7 +63,7 @@ def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
 
 
 def render(checked: pd.DataFrame) -> Table:
-    """Return what was claimed and tested as a table for the terminal."""
+    """Return the tested claims as a table for the terminal."""
     table = slim()
     for name in ("claim", "difference", "from", "to", "seeds", "p", "Holm", ""):
         table.add_column(name, overflow="fold", justify="left" if name in ("claim", "") else "right")
@@ -78,7 +78,7 @@ def render(checked: pd.DataFrame) -> Table:
 
 
 def _test(checked: pd.DataFrame) -> str:
-    """Say which test it was, and how small its p can be with so few seeds."""
+    """Name the test, and how small its p can be with so few seeds."""
     pairs = max(checked["pairs"].tolist())
     how = "exact" if pairs <= EXACT else f"from {2**EXACT:,} random exchanges"
     return (
@@ -88,7 +88,7 @@ def _test(checked: pd.DataFrame) -> str:
 
 
 def _number(value: float, form: str) -> str:
-    """One seed has no interval and no test."""
+    """Write a number, or "-" for NaN: one seed has no interval and no test."""
     return "-" if math.isnan(value) else f"{value:{form}}"
 
 

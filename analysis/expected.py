@@ -1,4 +1,4 @@
-"""Expected accuracies against what a folder of records holds.
+"""Compare expected accuracies with those of a folder of records.
 
     python -m analysis.expected results/demo sweeps/demo.expected.csv [--strict]
 
@@ -37,13 +37,13 @@ OK, OFF, MISSING = "ok", "OFF", "MISSING"
 
 
 def read(path: Path) -> pd.DataFrame:
-    """The CSV above, fields that name the point as text.  ValueError: it is not there, or lacks a column."""
+    """Read the CSV described above; fields that name the point stay text.  ValueError: no file or column."""
     table = written.read(path, NEEDED, also=" and mixer")
     return table.astype({"accuracy": float, "tolerance": float})
 
 
 def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
-    """`expected` with got (NaN where nothing matches), deviation and mark ("ok", "OFF", "MISSING").
+    """Return `expected` with got (NaN where nothing matches), deviation and mark ("ok", "OFF", "MISSING").
 
     table: of `zoo.results.load`.  Raises ValueError for an unknown column or slice, and for a row that
     several points match.
@@ -68,7 +68,7 @@ def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
 
 
 def render(checked: pd.DataFrame) -> Table:
-    """Return expected beside got as a table for the terminal."""
+    """Return the expected and the found accuracies as a table for the terminal."""
     keys = [str(name) for name in checked.columns if name not in (*NEEDED, "got", "deviation", "mark")]
     slices = ["slice"] if set(checked["slice"]) != {MEAN} else []
     table = slim()

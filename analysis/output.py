@@ -1,4 +1,4 @@
-"""The files that a command writes: in which folder, and each in one move."""
+"""Choose the folder of the files that a command writes, and write each file in one move."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from zoo.results.atomic import replaced_by
 
 
 def folder(results: Path, name: str, out: Path | None) -> Path:
-    """Return out, or the folder of this name beside the records.  ValueError: the latter is a link."""
+    """Return out, or else the folder `name` beside the records.  ValueError: the latter is a link."""
     home = out or results.with_suffix("") / name
     if out is None and home.is_symlink():
         raise ValueError(
@@ -17,10 +17,9 @@ def folder(results: Path, name: str, out: Path | None) -> Path:
 
 
 def write(path: Path, content: bytes) -> Path:
-    """Put content at path in one move: whoever looks meanwhile sees the old file or the new one.
+    """Write content to path in one move: a reader sees the old file or the new one.
 
-    A link that stands there is replaced; what it leads to stays as it is.  ValueError: nothing can be
-    written there.
+    A link at path is replaced, and its target is not changed.  ValueError: path cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

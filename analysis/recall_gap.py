@@ -1,11 +1,11 @@
-"""Does recall of key-value pairs say what a model of text loses where it could look back?
+"""Does recall of key-value pairs predict what a model of text loses where it could look back?
 
     python -m analysis.recall_gap docs/results/mini_forgetting.zip docs/results/mini_forgetting_mqar.zip
 
 TEXT holds models of text and their answers to evaluation=ar_hits, RECALL the same mixers with the same
-settings, trained on a recall task.  A mark is a mixer: the loss at hits over attention's against the mean of
-the test slices, with the range of the seeds; and the rank correlation of the two.  Attention, which the
-others are held against, has no part in it.  Writes OUT.png, OUT.csv and OUT.txt.
+settings, trained on a recall task.  Each mark is a mixer: its loss at hits over attention's against the mean
+of its test slices, with the range of the seeds.  The rank correlation of the two leaves out attention, with
+which the others are compared.  Writes OUT.png, OUT.csv and OUT.txt.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ from .statistics import scored
 from .statistics.ranks import RankCorrelation, rank_correlation
 from .statistics.seeds import APART, apart, written
 
-SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and one of recall the same
+SAME = ["mixer", "d_model", "knobs", "stack"]  # columns that match a model of text with one of recall
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery.Picture:
-    """ValueError: no answers to ar_hits, no attention, or fewer than three mixers beside it in both."""
+    """Make the picture, its table and its text.  ValueError: no answers to ar_hits, no attention, or fewer
+    than three other mixers that both studies have."""
     rows = joined(text, recall)
     measured, others = correlation(rows), sum(rows["mixer"] != ar_gap.FULL)
     sentences = [
@@ -57,13 +58,13 @@ def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery
 
 
 def correlation(rows: pd.DataFrame) -> RankCorrelation:
-    """Correlate recall with the gap, over the mixers beside attention: rows of `joined`."""
+    """Correlate recall with the gap, over all mixers except attention.  rows: of `joined`."""
     others = rows.loc[rows["mixer"] != ar_gap.FULL]
     return rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
 
 
 def joined(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
-    """One row a mixer that both studies have.  accuracies, gaps: of each seed; then mean, low and high."""
+    """Return a row per mixer that both studies have.  accuracies, gaps: of each seed; and mean, low, high."""
     of_text, of_recall = trained(text), trained(recall)
     gaps = _spread(ar_gap.of_seeds(text, of_text), "gap", "gaps")
     scores = _spread(scored.of_seeds(recall.table), "accuracy", "accuracies")
@@ -79,7 +80,7 @@ def joined(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
 
 
 def _spread(seeds: pd.DataFrame, value: str, all_: str) -> pd.DataFrame:
-    """One row a point: the seeds as an array, their mean, lowest and highest."""
+    """Return a row per point: the seeds as an array, their mean, lowest and highest."""
     grouped = seeds.groupby("point")[value]
     ranges = grouped.agg(["mean", "min", "max"]).set_axis([value, f"{value}_low", f"{value}_high"], axis=1)
     return ranges.assign(**{all_: grouped.agg(list).map(np.asarray)}).reset_index()

@@ -27,7 +27,7 @@ key=value words, -m and --config-dir are those of zoo.run (python -m zoo.run --h
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the plan (-m) or the state table; 0, or 2 with every cell that cannot be built."""
+    """Print the plan (-m) or the state table; return 0, or 2 with a line for each mistake."""
     argv = sys.argv[1:] if argv is None else argv
     options, rest = _parser().parse_known_args(argv)
     args = command_line.parsed(command_line.readable(rest))
@@ -93,9 +93,10 @@ def _print_state_table(args: Namespace, options: Namespace, argv: Sequence[str])
 
 
 def settings(cells: Collection[Cell]) -> dict[str, str]:
-    """Run id -> the words in which its point differs from the others; the mixer's own without its name.
+    """Return run id -> the words that set its point apart from the others, without seed, lr and mixer.
 
-    What all share is left out, in all.  A cell that others start from need not share it.
+    Words that all cells share are left out, and `mixer.` before a setting.  Cells that others start from are
+    not asked whether they share a word.
     """
     of_no_point = (*VARIED, "mixer")
     lines = {

@@ -1,4 +1,4 @@
-"""The entry: `python -m zoo.run mixer=based d_model=128` runs a cell, `-m` every cell of a grid."""
+"""Run cells: `python -m zoo.run mixer=based d_model=128` runs one cell, `-m` every cell of a grid."""
 
 import os
 import sys
@@ -33,9 +33,9 @@ from zoo.results.source import other_source
 
 
 def main() -> int:
-    """Run what the command line asks for; the exit code says how it went.
+    """Run what the command line asks for, and return the exit code.
 
-    0: all done.  1: a cell failed, or the disk is full.  2: the command cannot be run, and nothing was.
+    0: all done.  1: a cell failed, or the disk is full.  2: the command cannot be run, and nothing has run.
     130, 143: interrupted by Ctrl-C, by SIGTERM.
     """
     terminal.open_streams()
@@ -48,8 +48,8 @@ def main() -> int:
 
 
 def _uninterrupted() -> int:
-    """Every other way that a command ends, in words and as a code."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
+    """Run the command; print its error in one line, and return the exit code."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises errors, which are reported here in one line
     words = command_line.readable(sys.argv[1:])
     args = command_line.parsed(words)
     try:
@@ -77,18 +77,18 @@ def _uninterrupted() -> int:
 
 
 def _run(args: Namespace, argv: list[str]) -> None:
-    """A cell; with -m a sweep, through Hydra's sweeper and launcher; else what Hydra itself is asked."""
+    """Run a cell; with -m a sweep, through Hydra's sweeper and launcher; for Hydra's own flags, Hydra."""
     composer, hydra_answers = command_line.composer_of(args), command_line.asks_hydra(args)
     if not (args.multirun or hydra_answers):
         return run_one(composer, command_line.one_cell(args, args.overrides))
     errors: list[Exception] = []
 
     def one(cfg: DictConfig) -> None:
-        del cfg  # composed again, with the checks that every cell goes through
+        del cfg  # the cell is composed again, with the checks of every cell
         try:
             run_one(composer, HydraConfig.get().overrides.task)
         except (ValueError, CellFailed, DiskFull) as error:
-            errors.append(error)  # past Hydra, which would print it its own way
+            errors.append(error)  # raised below, since Hydra would print the error in its own way
 
     if hydra_answers:
         sys.argv = [sys.argv[0], *command_line.one_cell(args, command_line.deferred(args, argv))]
@@ -100,7 +100,7 @@ def _run(args: Namespace, argv: list[str]) -> None:
 
 
 def run_one(composer: Composer, overrides: list[str]) -> None:
-    """Check, run and show one cell, behind those that it starts from.
+    """Check, run and show one cell, after those that it starts from.
 
     ValueError: it cannot run; CellFailed: it raised."""
     validator, lineage = Validator(), composer.cell(overrides).lineage

@@ -53,7 +53,7 @@ TITLES: dict[State, str] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print how the cells stand; 0, 2 with a line on what is wrong, 3 where a record is damaged, or 130."""
+    """Print the cells' status; return 0, 2 with a line on what is wrong, 3 if a record is damaged, or 130."""
     args = _parser().parse_intermixed_args(argv)
     try:
         if not 0 < args.every <= LONGEST_PAUSE:
@@ -88,7 +88,7 @@ def _parser() -> ArgumentParser:
 
 
 class Report:
-    """One look at a folder, and what to say about it.  ValueError: there is nothing to look at."""
+    """The status of a folder at one moment, ready to print.  ValueError: the folder has no cell."""
 
     def __init__(self, look: Look, most: int | None) -> None:
         self.home, self.most = look.home, most
@@ -129,7 +129,7 @@ class Report:
             yield Text(f"folders in it with results of their own: {', '.join(inner)}")
 
     def name(self, cell: Standing) -> str:
-        """Its words, where a sweep tells them."""
+        """Return the cell's words if a sweep knows them, else its run id."""
         return self.words.get(cell.run_id) or visible(cell.run_id)
 
     def _by_mixer(self) -> Table:
@@ -150,7 +150,7 @@ class Report:
             yield sweep_id, str(len(sweep.cells)), str(len(done & sweep.cells.keys())), when, sweep.command
 
     def _by_error(self) -> list[tuple[str, ...]]:
-        """A row for each error, most frequent first: a bug fails a thousand cells in one way."""
+        """Return a row for each error, the most frequent first: one bug may fail a thousand cells."""
         groups: dict[str, list[Standing]] = defaultdict(list)
         for cell in self.cells:
             if cell.state == "failed":

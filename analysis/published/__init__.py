@@ -1,1 +1,1 @@
-"""Published points and claims, as CSV files, and how ours are set beside them."""
+"""Compare our points with published points and claims, which are kept as CSV files."""

@@ -1,4 +1,4 @@
-"""Published points beside ours of the same task, slice and settings."""
+"""Compare published points with ours of the same task, slice and settings."""
 
 import numpy as np
 import pandas as pd
@@ -18,14 +18,13 @@ COLUMNS = (
 
 
 def compare(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """One row a published point that ours has at the same settings.
+    """Return a row per published point that ours has at the same settings.
 
     published: of `read.points`; ours: of `analysis.statistics.scored.means` or `alone`.
-    Where the settings of a published point are not all known, those of ours that fit stand for it, with the
-    best of them, as the figures show the best of what has equal state (candidates: how many fit).
-    deviation: ours - published.  verdict: "within" where ours, with its interval, meets published +- reading
-    error; "near" where it does so with REPRODUCTION more, unless a bounded view determines the accuracy;
-    else "OFF".
+    Where the settings of a published point are not all known, the best of our points that fit is compared, as
+    the figures show the best of the points with equal state (candidates: how many fit).
+    deviation: ours - published.  verdict: "within" if our interval meets published +- reading error; "near"
+    if it does with REPRODUCTION more, unless a bounded view determines the accuracy; else "OFF".
     """
     rows = []
     for point in _known(published).to_dict("records"):
@@ -37,7 +36,7 @@ def compare(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
 
 
 def _known(published: pd.DataFrame) -> pd.DataFrame:
-    """Keep the best of several points that nothing sets apart: no other can be compared."""
+    """Keep only the best of several points without known settings: only the best can be compared."""
     unknown = pd.Series(published[settings(published)].isna().to_numpy().all(axis=1), index=published.index)
     if "state" not in published:
         return published.loc[~unknown]

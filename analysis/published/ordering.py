@@ -1,7 +1,7 @@
-"""Compare two results by what is better, where their sizes cannot be compared.
+"""Compare published results with ours by which mixer is better, where the accuracies cannot be compared.
 
-*A leads B* by the mean, over the budgets that both can have, of what A recalls more than B.  A budget is a
-value x (scalars of state, or a width); what a mixer recalls within it is the best accuracy of its points of
+*A leads B* by the mean difference of their accuracies, A minus B, over the budgets that both can have.  A
+budget is a value x (scalars of state, or a width); a mixer's accuracy within it is the best of its points of
 at most x; the mean is over log x, from the larger of the two smallest points to the largest.
 """
 
@@ -11,12 +11,12 @@ import pandas as pd
 from ..records.where import where
 from . import read
 
-LEAST = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
+LEAST = 0.02  # a lead below this is too small to be read off a figure, or to count
 AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "undecided here", "too close in the paper"
 
 
 def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
-    """Return how much more `first` recalls than `second`, -1 to 1; frames with x and accuracy."""
+    """Return the lead of `first` over `second`, -1 to 1; both are frames with x and accuracy."""
     start = max(first[x].min(), second[x].min())
     edges = np.unique(np.clip(np.concatenate([first[x], second[x]]), start, None))
     ahead = _best(first, edges, x) - _best(second, edges, x)
@@ -26,7 +26,7 @@ def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
 
 
 def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") -> pd.Series:
-    """`lead` for each seed that both have; with a panel, the mean over the panels that both have."""
+    """Return `lead` for each seed that both have; with a panel, its mean over the panels that both have."""
     by = ["seed", panel] if panel else ["seed"]
     left, right = (dict(list(side.groupby(by))) for side in (first, second))
     by_seed: dict[object, list[float]] = {}
@@ -40,7 +40,7 @@ def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") ->
 def compare(
     published: pd.DataFrame, ours: pd.DataFrame, *, x: dict[str, str], panel: str = ""
 ) -> pd.DataFrame:
-    """Every pair of mixers that both have: first and second as in the paper, and whether ours agrees.
+    """Compare every pair of mixers that both have: the order in the paper, and whether ours agrees.
 
     published: of `read.points`; ours: of `analysis.statistics.scored.of_seeds`.  x: the column of budgets of
     "published" and of "ours"; panel: a column (slice) within which points are compared.
@@ -65,7 +65,7 @@ def compare(
 
 
 def claims(figure: str, ours: pd.DataFrame, *, x: str = "state_resident") -> pd.DataFrame:
-    """Each claim of a figure against ours: claim, source, note and the columns of `compare` from ours on.
+    """Test each claim of a figure on ours: claim, source, note and the columns of `compare` from "ours" on.
 
     A claim on settings that these cells do not have is left out.
     """
@@ -78,7 +78,7 @@ def claims(figure: str, ours: pd.DataFrame, *, x: str = "state_resident") -> pd.
 
 
 def tau(verdicts: pd.DataFrame) -> float:
-    """Kendall's tau over what print tells apart: (agree - disagree) / all; NaN where that is nothing."""
+    """Return Kendall's tau over the pairs that are apart in print: (agree - disagree) / all; NaN: no pair."""
     readable = verdicts.loc[verdicts["verdict"] != CLOSE, "verdict"]
     return (
         float(((readable == AGREES).sum() - (readable == DISAGREES).sum()) / len(readable))

@@ -1,4 +1,4 @@
-"""Published points and ours in one picture: on the same axes where settings agree, else side by side."""
+"""Draw published points and ours in one picture: on the same axes if settings agree, else side by side."""
 
 import textwrap
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from ..statistics.chance import chance as guess
 from ..statistics.seeds import settled, top
 from .read import mixers, settings
 
-DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one a source of published points
-ROOM = 1.35  # beside the points of an axis, a factor
-DODGE = 2.2  # points between series that stand at one place of an axis of widths
+DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one for each source of published points
+ROOM = 1.35  # the factor by which an axis is wider than its points, at each end
+DODGE = 2.2  # typographic points between series at the same place of an axis of widths
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of published points, ours, or both, against an axis; tokens: where state is counted.
+    """A panel of published points, ours, or both, against an axis; tokens: after which state is counted.
 
-    dodge: move series apart that would hide each other; not where x is what they are compared by.
-    named: write the names of ours at the right edge, too.
+    dodge: move series apart that would hide each other; not if x is the quantity that they are compared by.
+    named: also write the names of our series at the right edge.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Panel:
 def dressed(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
     """Return every published point with its series, its family and its knobs in words.
 
-    A mixer that ours has is named and coloured as there; any other as the zoo names it.
+    A mixer in `ours` has the name and colour that it has there; any other has those of mixers.csv.
     """
     trained = ours.drop_duplicates("mixer")[["mixer", "series", "family"]]
     others = mixers()
@@ -99,7 +99,7 @@ def _panel(ax: Axes, panel: Panel, style_of: dict[str, Look]) -> None:
 
 
 def _published(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, dash: tuple) -> None:
-    """Pale, joined by the dashes of their source; a point of no known setting stands alone."""
+    """Draw published points pale, joined by the dashes of their source; without known settings: single."""
     for name, line in lines(rows.dropna(subset=[x]), x):
         ax.plot(line[x], line["accuracy"], color=style_of[name].colour, linewidth=0.9, alpha=0.6, ls=dash)
     for row in rows.dropna(subset=[x]).to_dict("records"):
@@ -111,7 +111,7 @@ def _published(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, 
 
 
 def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, aside: float) -> None:
-    """So many points aside of where they stand."""
+    """Draw our points, moved aside by so many typographic points."""
     known = rows.loc[rows[x].notna()]
     place = ax.transData + ScaledTranslation(aside / 72, 0, root(ax).dpi_scale_trans)
     for name, line in lines(known.loc[settled(known)], x):
@@ -133,7 +133,7 @@ def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
 
 
 def _names(ax: Axes, ours: pd.DataFrame, style_of: dict[str, Look], x: str) -> None:
-    """Write the name of each series at the height of its point with the most."""
+    """Write the name of each series at the height of its point with the largest x."""
     last = ours.loc[ours[x].notna()].sort_values([x, "accuracy"]).groupby("series").tail(1)
     names, heights = last["series"].tolist(), [top(row) for row in last.to_dict("records")]
     ends.write(ax, names, heights, [style_of[name].colour for name in names])

@@ -1,4 +1,4 @@
-"""The CSV files of this folder: published points, and claims that figures make without numbers."""
+"""Read the CSV files of this folder: published points, and claims that figures make without numbers."""
 
 from importlib.resources import files
 
@@ -7,19 +7,19 @@ import pandas as pd
 POINT = (
     "source", "figure", "task", "mixer", "d_model", "slice", "accuracy", "reading_error", "note",
 )  # fmt: skip
-# tasks whose numbers are of one kind with print
+# tasks whose numbers are comparable with the published ones
 MQAR = ("mqar", "mqar_based", "mqar_based_exact", "mqar_single", "mqar_zoology")
 TEXT = ("source", "figure", "task", "mixer", "slice", "note")
 
 
 def points(name: str) -> pd.DataFrame:
-    """One row a published point.
+    """Return a row per published point.
 
-    source, figure: where it stands.  task: stem of our task's yaml.  slice: as `zoo.results` names it,
-    or "mean of 7 slices".  mixer: stem of our yaml.  d_model, mixer.<key>: the settings that identify
-    it, NaN where it has none or they are not known.  state: scalars, as the figure counts them; resident:
+    source, figure: where it was published.  task: stem of our task's yaml.  slice: as `zoo.results` names it,
+    or "mean of 7 slices".  mixer: stem of our yaml.  d_model, mixer.<key>: the settings that identify the
+    point, NaN where it has none or they are not known.  state: scalars, as the figure counts them; resident:
     what that model keeps, NaN where the settings are not known.
-    accuracy: as read, right to within reading_error.  note: what to know about this point.
+    accuracy: as read off, right to within reading_error.  note: what to know about this point.
     """
     table = _read(name)
     absent = [column for column in POINT if column not in table]
@@ -29,7 +29,7 @@ def points(name: str) -> pd.DataFrame:
 
 
 def claims(figure: str) -> pd.DataFrame:
-    """Read what a figure claims: figure, source, claim, better, worse, equal, note (see the CSV's head)."""
+    """Return a figure's claims: figure, source, claim, better, worse, equal, note (see the CSV's head)."""
     table = _read("claims")
     return table.loc[table["figure"] == figure].fillna("").reset_index(drop=True)
 
@@ -40,7 +40,7 @@ def mixers() -> pd.DataFrame:
 
 
 def settings(published: pd.DataFrame) -> list[str]:
-    """The columns that identify a point: d_model and those of the mixer."""
+    """Return the columns that identify a point: d_model and the mixer's settings."""
     return [str(name) for name in published.columns if name == "d_model" or str(name).startswith("mixer.")]
 
 

@@ -42,7 +42,7 @@ def of_ordering(verdicts: pd.DataFrame, what: str) -> list[str]:
 
 
 def of_claims(verdicts: pd.DataFrame) -> list[str]:
-    """Write a sentence on all rows of `ordering.claims`, and one on each that does not hold."""
+    """Write a sentence on all rows of `ordering.claims`, and one on each that disagrees or is undecided."""
     if verdicts.empty:
         return ["No published statement is about these settings."]
     lines = [

@@ -1,7 +1,7 @@
-"""Compute again every number that the documents quote, from the records that it came from.
+"""Compute every number that the documents quote again, from its records.
 
     python -m analysis.quotes              docs/quotes.yaml against docs/results, from the top of a checkout
-    python -m analysis.quotes --open       and list the numbers of the pages that no entry covers
+    python -m analysis.quotes --open       also list the numbers of the pages that no entry covers
 
 The file says, page by page, which numbers stand where and how each is computed:
 
@@ -9,14 +9,14 @@ The file says, page by page, which numbers stand where and how each is computed:
     - of: mini_based_fig2                  a table: see below; for all entries until the next `of`
     - text: Based has {} ({} to {})        a part of the page; {} stands for a number, {?} for one that
                                            another entry computes
-      where: mixer == 'based'              the rows of the table that it is about, as in --where
+      where: mixer == 'based'              the rows of the table that the text is about, as in --where
       is: (accuracy, low, high)[mixer.feature_dim == 2]
 
 `is` gives a value for each {} in turn, by expressions with ; between them.  COLUMN[CONDITION] is the column
-of the rows for which the condition holds, (A, B)[CONDITION] several columns of each, and [0] the first of
-several values; seed_accuracies is a value for each seed.  mean, min, max, sum, count, abs, sorted and
-round(.., digits) take values together; +, -, * and / join single ones.  `it >= ..` and `it <= ..` say that
-the page gives a bound.  Nothing else is read, and nothing is executed.
+of the rows for which the condition holds, (A, B)[CONDITION] several columns of each row, and [0] the first of
+several values; seed_accuracies has a value for each seed.  mean, min, max, sum, count, abs, sorted and
+round(.., digits) take several values; +, -, * and / take single ones.  `it >= ..` and `it <= ..` mean that
+the page gives a bound.  No other form is accepted, and nothing is executed.
 
 Tables:  STUDY          the points of docs/results/STUDY.zip, mean of their test slices
          STUDY slices   the same, one row a test slice
@@ -24,7 +24,8 @@ Tables:  STUDY          the points of docs/results/STUDY.zip, mean of their test
          STUDY rows     one row a cell and test slice, as `zoo.results.load`
          STUDY GROUP    the points by a group of the task's answers (binding, distance, depth) and slice
          STUDY NAME     the answers to evaluation=NAME
-         STUDY claims   sweeps/STUDY.claims.csv, tested (STUDY.LATER claims: a second file); `claims`: of all
+         STUDY claims   sweeps/STUDY.claims.csv, tested (STUDY.LATER claims: a second file); `claims`: those
+                        of all studies named mini_adapt* and mini_se_attn*
          STUDY equal    every two series compared at equal state; `STUDY equal_paper` by the published count
          FOLDER/NAME    docs/figures/FOLDER/NAME.csv, which CI holds to the archives; recall_gap
          rank_correlation  rho, low and high of analysis.recall_gap
@@ -33,8 +34,8 @@ Tables:  STUDY          the points of docs/results/STUDY.zip, mean of their test
 points seed by seed, as a claim does.  `no_record: WHY` in place of `is` marks numbers whose records were not
 kept.
 
-A number is right where it is the computed one, rounded to the digits that the page shows.
-Exit code: 0; 1 where a number is wrong or cannot be computed.
+A number is right if it is the computed one, rounded to the digits that the page shows.
+Exit code: 0; 1 if a number is wrong or cannot be computed.
 """
 
 import sys
@@ -48,7 +49,7 @@ from .pages import Report, check, open_numbers, read
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check every page of the file, and print a line on each: how many numbers were computed."""
+    """Check every page of the file, and print a line on each with its count of computed numbers."""
     parser = command_parser("analysis.quotes", __doc__)
     parser.add_argument("file", nargs="?", type=Path, default=Path("docs/quotes.yaml"), help="the entries")
     parser.add_argument("--root", type=Path, default=Path(), help="the top of the checkout")

@@ -1,4 +1,4 @@
-"""Expressions over the columns of a table, read by Python's own parser; nothing is executed."""
+"""Compute expressions over the columns of a table, read by Python's own parser; nothing is executed."""
 
 import ast
 import operator
@@ -10,20 +10,20 @@ import pandas as pd
 
 from ..records.where import where
 
-_SIX_DIGITS = 5e-6  # of the value: how far a number of a CSV may be from what was computed
+_SIX_DIGITS = 5e-6  # relative: how far a number of a CSV, with six digits, may be from the computed one
 
 Values = list[float]
 
 
 @dataclass(frozen=True)
 class Value:
-    """The value that the records give for a number, or a bound (<=, >=) that the page must keep."""
+    """The value that the records give for a number of a page, or a bound (<=, >=) for that number."""
 
     value: float
     bound: str = "=="
 
     def fits(self, number: str) -> bool:
-        """Return whether a number as the page writes it is this one, rounded to its digits."""
+        """Return whether a number, as the page writes it, is this value rounded to the number's digits."""
         digits, _, power = number.replace(",", "").partition("e")
         unit = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
         apart = float(number.replace(",", "")) - self.value
@@ -35,7 +35,7 @@ class Value:
 
 
 def values(formulas: str, rows: pd.DataFrame) -> Iterator[Value]:
-    """Compute expressions with ; between them.  ValueError, one line: what is wrong in one."""
+    """Yield the values of expressions with ; between them.  ValueError, one line: an expression is wrong."""
     for formula in filter(None, (part.strip() for part in formulas.split(";"))):
         node, bound = _bounded(_parsed(formula))
         if not any(isinstance(part, ast.Name) for part in ast.walk(node)):
@@ -44,7 +44,7 @@ def values(formulas: str, rows: pd.DataFrame) -> Iterator[Value]:
 
 
 def _bounded(node: ast.expr) -> tuple[ast.expr, str]:
-    """Return what is to be computed, and how the page's number must compare with it."""
+    """Return the expression to compute, and how the page's number must compare with its value."""
     if not isinstance(node, ast.Compare):
         return node, "=="
     bound = {ast.GtE: ">=", ast.LtE: "<="}.get(type(node.ops[0]))
@@ -75,7 +75,7 @@ _JOINS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def _computed(node: ast.expr, rows: pd.DataFrame) -> Values:
-    """Return the values of one expression over the rows.  ValueError: a form that is not read here."""
+    """Return the values of one expression over the rows.  ValueError: a form that is not accepted."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return [float(node.value)]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -125,7 +125,7 @@ def _columns(node: ast.expr, rows: pd.DataFrame) -> Values:
 
 
 def _numbers(cell: Any) -> Values:
-    """Return the numbers of a field: one, or those that its words are ("0.25 0.5")."""
+    """Return the numbers of a field: one, or several in words ("0.25 0.5")."""
     try:
         return [float(word) for word in str(cell).split()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Compare what the pages quote, entry by entry, with what the records give."""
+"""Compare the numbers that the pages quote with the records, entry by entry."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _NOT_PROSE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|arXiv \d+
 
 @dataclass(frozen=True)
 class Entry:
-    """A part of a page, and how its numbers are computed."""
+    """A part of a page, and the formulas of its numbers."""
 
     text: str
     of: str = ""
@@ -34,10 +34,10 @@ class Entry:
 
 @dataclass
 class Report:
-    """wrong: a line on each number that is not what the records give.
+    """The result for one page.  wrong: a line on each entry that does not agree with the records.
 
-    computed, unrecorded: where on the page the numbers stand that were computed, and whose records were not
-    kept.
+    computed, unrecorded: positions on the page of the numbers that were computed, and of those whose records
+    were not kept.
     """
 
     wrong: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ def _rows(root: Path, entry: Entry) -> pd.DataFrame:
 
 
 def open_numbers(root: Path, page: str, report: Report) -> list[tuple[int, str]]:
-    """Return the numbers of a page's prose that no entry covers: the line, and what stands there."""
+    """Return the numbers of a page's prose that no entry covers: line number and number."""
     text = (root / page).read_text()
     prose = _NOT_PROSE.sub(lambda match: re.sub(r"\S", "|", match[0]), text)
     covered = report.computed | report.unrecorded

@@ -1,4 +1,4 @@
-"""The tables that quoted numbers are computed from, by the names that docs/quotes.yaml gives them."""
+"""Make the tables from which quoted numbers are computed, by the names that docs/quotes.yaml gives them."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,11 +16,11 @@ from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
 
 FIGURES = ("recall_gap",)  # tables of several studies
-ADAPTED = ("mini_adapt", "mini_se_attn")  # how studies of adaptation and selection begin: claimed together
+ADAPTED = ("mini_adapt", "mini_se_attn")  # prefixes of the studies whose claims form the table `claims`
 
 
 def between(root: Path, study: str, cells: str, ahead: str, behind: str, name: str) -> pd.DataFrame:
-    """Return `paired.compare` of the two points that conditions leave, as a table of one row."""
+    """Return `paired.compare` of the two points that the conditions name, as a table of one row."""
     table = Study(_archive(root, study), cells).table
     sides = [claims.scores(table, side, name) for side in (ahead, behind)]
     return pd.DataFrame([compare(*sides)])
@@ -32,7 +32,7 @@ def _archive(root: Path, study: str) -> Path:
 
 @cache
 def table(root: Path, of: str, cells: str) -> pd.DataFrame:
-    """Return a table by its name in the file.  ValueError or OSError: there is none."""
+    """Return a table by its name in the file.  ValueError or OSError: there is no such table."""
     if "/" in of or of in FIGURES:
         at = root / "analysis" if of.startswith("published/") else root / "docs" / "figures"
         return readable.filtered(pd.read_csv(at / f"{of}.csv", comment="#"), cells)
@@ -66,7 +66,7 @@ _OF_STUDIES = {"claims": _all_claims, "rank_correlation": _rank_correlation}
 
 
 def _of_group(study: Study, name: str) -> pd.DataFrame:
-    """Return the accuracy by the values of a group that the task tells apart, slice by slice."""
+    """Return the accuracy by the values of a group of the task's answers, slice by slice."""
     table, chosen = study.table, learning_rate.choose(study.table)
     rows = groups.by_group(study.groups, name, table, chosen)
     about = _slices(table)
@@ -75,7 +75,7 @@ def _of_group(study: Study, name: str) -> pd.DataFrame:
 
 
 def _slices(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the points slice by slice, with every key that any slice has: tasks differ in theirs."""
+    """Return the points slice by slice, with a column for every key of any slice, as tasks differ in keys."""
     rows = scored.alone(table)
     parts = [dict(part.split("=") for part in name.split(",")) for name in rows["slice"]]
     return rows.assign(
@@ -84,7 +84,7 @@ def _slices(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a cell: its accuracy over all test slices, and its settings."""
+    """Return a row per cell: its accuracy over all test slices, and its settings."""
     scores = seed_scores(table, "test", slices(table, "test")).drop(columns="coverage")
     about = table.drop_duplicates("run_id")
     return scores.merge(about[["run_id", *(name for name in about if name not in scores)]], on="run_id")

@@ -1,7 +1,7 @@
-"""One self-contained HTML page from a folder of records: `python -m analysis.report RESULTS`.
+"""Make one self-contained HTML page from a folder of records: `python -m analysis.report RESULTS`.
 
-sources.py reads what there is, settings.py divides it into what one picture can show, payload.py and
-details.py say what the page must know, page.py puts it together.  What a reader then filters is computed
-in the page, by statistics.js: the rules of `analysis.statistics.learning_rate`, `points`, `seeds` and
-`frontier`, again.
+records/sources.py reads the records, settings.py divides them into what one picture can show, payload.py and
+details.py collect the page's data, and page.py puts it together.  When a reader filters, statistics.js
+computes in the page again, by the rules of `analysis.statistics.learning_rate`, `points`, `seeds` and
+`frontier`.
 """

@@ -1,9 +1,9 @@
-"""Write one HTML file with the frontier and all that is behind it; it needs no network.
+"""Write one HTML file with the frontier and all records behind it; it needs no network.
 
     python -m analysis.report RESULTS ... [--out FILE]
     python -m analysis.report RESULTS ... --live
 
-With --live it is served while a sweep still runs, and no file is written.
+With --live the page is served while a sweep still runs, and no file is written.
 """
 
 import sys
@@ -81,7 +81,7 @@ def _default_path(results: list[Path]) -> Path:
 
 
 def _check_plain(path: Path) -> None:
-    """A link in somebody's results must not decide which file is written."""
+    """Refuse a link, since a link in somebody's results must not decide which file is written."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise ValueError(f"{path} is a link or no plain file: remove it, or give another with --out FILE.")
 

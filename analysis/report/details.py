@@ -1,4 +1,4 @@
-"""Pack what the page shows of one cell that is clicked: its curves, config and command."""
+"""Pack what the page shows of a cell that a reader clicks: its curves, config and command."""
 
 import base64
 import csv
@@ -24,23 +24,23 @@ MOST = 120  # points of a curve; a longer one is thinned
 DIGITS = 4  # of a value in a curve
 DRAWN = {("valid", "accuracy"), ("train", "loss"), ("train", "answers")}  # splits and metrics
 Curve = tuple[list[int], list[float | None]]  # steps, values
-LOCAL = ("results:", "logger:")  # top-level keys of a config that are about the machine
+LOCAL = ("results:", "logger:")  # top-level keys of a config that only concern the machine
 
 
 def details(sources: Sources) -> dict[str, dict[str, Any]]:
-    """run_id -> {command, config, ...}; a curve that cannot be read is one of `found.problems`."""
+    """Return run_id -> {command, config, ...}; a curve that cannot be read is one of `sources.problems`."""
     curves = _curves(sources)
     return {record["run_id"]: _of(record, sources, curves) for record in sources.records}
 
 
 def packed(what: Any) -> str:
-    """JSON, compressed, in base64: for DecompressionStream("gzip").  The same thing, the same characters."""
+    """Return compressed JSON in base64, for DecompressionStream("gzip"); equal data give equal texts."""
     text = json.dumps(what, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
 def config_of(sources: Sources, run_id: str) -> dict[str, Any]:
-    """The config of a cell as dotted key -> word; {} where it has none that can be read."""
+    """Return the config of a cell as dotted key -> word; {} if it has none that can be read."""
     try:
         config = yaml.load(sources.text(run_id, "config.yaml"), _Words)
         return dict(flat("", config)) if isinstance(config, dict) else {}
@@ -50,9 +50,8 @@ def config_of(sources: Sources, run_id: str) -> dict[str, Any]:
 
 
 class _Words(yaml.BaseLoader):
-    """Every scalar is a word and a tag is nothing; what stands for something else (a thousand times) is
-    refused, for a stored config spells everything out.
-    """
+    """A YAML loader that reads every scalar as a word and ignores tags.  It refuses aliases, which could
+    repeat much text: a stored config has none."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -71,7 +70,7 @@ def _of(record: dict[str, Any], sources: Sources, curves: dict[str, dict[str, Cu
 
 
 def _curves(sources: Sources) -> dict[str, dict[str, Curve]]:
-    """accuracy (of validation, the mean over the slices) and loss (of training), of each run_id."""
+    """Return the curves of accuracy (validation, mean over slices) and loss (training), each by run_id."""
     rows: list[tuple[Any, ...]] = []
     for run_id in sources.folders:
         try:
@@ -85,7 +84,7 @@ def _curves(sources: Sources) -> dict[str, dict[str, Curve]]:
 
 
 def _drawn(text: str) -> Iterator[tuple[int, str, str, str, float]]:
-    """The rows of a metrics.csv that curves are made of."""
+    """Yield the rows of a metrics.csv that the curves need."""
     reader = csv.reader(io.StringIO(text))
     if next(reader, None) != ["step", "split", "slice", "metric", "value"]:
         raise ValueError("metrics.csv has no header")
@@ -105,13 +104,13 @@ def _by_cell(frame: pd.DataFrame, what: str) -> dict[str, Curve]:
 
 
 def _thinned(steps: list[int], values: list[float]) -> Curve:
-    """Return at most MOST of them, the last one among them; what is no number is None."""
+    """Return at most MOST points of a curve, the last included; a value that is not finite is None."""
     shown = slice((len(steps) - 1) % (stride := -(-len(steps) // MOST)), None, stride)
     return steps[shown], [float(f"{y:.{DIGITS}g}") if math.isfinite(y) else None for y in values[shown]]
 
 
 def _config(text: str) -> str:
-    """Return the config without folders and loggers: what lies below those keys is indented."""
+    """Return the config without folders and loggers: their keys and the indented lines below them."""
     lines, skipping = [], False
     for line in text.splitlines():
         if not line.startswith((" ", "-")):
@@ -121,13 +120,13 @@ def _config(text: str) -> str:
     return "\n".join(lines)
 
 
-LEFT_OUT = ("results", "logger", "hydra")  # where and how it ran, not what
+LEFT_OUT = ("results", "logger", "hydra")  # where and how a cell ran, not what
 
 
 def command(overrides: Iterable[str], config_dir: str = "") -> str:
-    """`python -m zoo.run` with the words of a record, quoted for a shell; without folders and loggers.
+    """Return `python -m zoo.run` with the words of a record, quoted for a shell; without folders and loggers.
 
-    config_dir: the folder of the user's own yamls, whose mixer Python finds from where this is typed.
+    config_dir: the folder of the user's own yamls; Python finds their mixer in the current folder.
     """
     folder = ["--config-dir", config_dir] if config_dir else []
     words = [*folder, *(word for word in overrides if not _is_local(word))]

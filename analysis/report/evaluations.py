@@ -1,4 +1,4 @@
-"""Collect what cells were asked after training: tables beside their records, and groups within these."""
+"""Collect the evaluations of cells after training: tables beside their records, and groups in the records."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,9 +20,8 @@ Table = tuple[str, str, dict[str, Any], Columns]  # run_id, name of the evaluati
 
 
 def collected(sources: Sources) -> list[dict[str, Any]]:
-    """One entry for each question: name, asked (what sets it apart from others of its name), cells, which is
-    run_id -> column -> values.  A table that cannot be read is one of `sources.problems`.
-    """
+    """Return an entry for each question: name, asked (its difference from others of its name), and cells
+    (run_id -> column -> values).  A table that cannot be read is one of `sources.problems`."""
     by_question: dict[tuple[str, str], dict[str, Any]] = {}
     for run_id, name, settings, columns in _tables(sources):
         key = (name, repr(sorted(settings.items())))
@@ -32,14 +31,14 @@ def collected(sources: Sources) -> list[dict[str, Any]]:
 
 
 def listed(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the page must know of them before one is drawn."""
+    """Return what the page must know of the questions before one is drawn."""
     return [
         {"name": each["name"], "asked": each["asked"], "run_ids": list(each["cells"])} for each in questions
     ]
 
 
 def _named(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put into words in which settings questions of one name differ; the cell's own test is last."""
+    """Name the settings in which questions of one name differ; the cell's own test comes last."""
     named = []
     for each in questions:
         alike = [other["settings"] for other in questions if other["name"] == each["name"]]
@@ -65,7 +64,7 @@ def _tables(sources: Sources) -> Iterator[Table]:
                 continue
             of = (head["run_id"], head["weights"])
             if of != (record["run_id"].partition("@")[0], record.get("weights")):
-                continue  # of weights that have gone
+                continue  # of earlier weights
             if len(table) > MOST_ROWS:
                 why = f"{name} has {len(table):,} rows, more than the {MOST_ROWS:,} that are drawn."
                 sources.problem(record["run_id"], why)
@@ -77,7 +76,7 @@ def _tables(sources: Sources) -> Iterator[Table]:
 
 
 def _groups(record: dict[str, Any]) -> Iterator[Table]:
-    """The answers that the cell's own test told apart: by distance, and by other groups."""
+    """Yield the answers of the cell's own test as tables: one by distance, one by all other groups."""
     rows = [row for row in record.get("groups") or [] if row["answers"]]
     for name, own in (("distance", True), ("groups", False)):
         part = [row for row in rows if (row["group"] == "distance") is own]

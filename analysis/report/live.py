@@ -1,7 +1,7 @@
-"""Serve the report of folders that grow to this machine alone: `python -m analysis.report RESULTS --live`.
+"""Serve the report of growing folders, to this machine only: `python -m analysis.report RESULTS --live`.
 
-Three things are served, and nothing that lies in a folder: the page, what it shows as JSON, and a stamp that
-changes when a record, a failure, an evaluation or an archive does.
+Three things are served, and no file of a folder: the page, its data as JSON, and a stamp that changes when a
+record, a failure, an evaluation or an archive does.
 """
 
 import html
@@ -29,7 +29,7 @@ WAITING = (
 
 
 class Live:
-    """The report of some folders and archives, made again when they change and somebody asks."""
+    """The report of some folders and archives; it is made again at the first request after a change."""
 
     def __init__(self, homes: Sequence[Path]) -> None:
         self.homes = homes
@@ -37,7 +37,7 @@ class Live:
         self._made: tuple[str, Parts] | None = None
 
     def answer(self, path: str) -> tuple[str, str] | None:
-        """Return (content type, text) of what is served there; None: nothing is.
+        """Return (content type, text) of what is served at `path`; None: nothing is.
 
         ValueError, one line: there is nothing to draw yet.
         """
@@ -62,7 +62,7 @@ class Live:
 
 
 class Server(ThreadingHTTPServer):
-    """Listen on a port of this machine (0: any that is free), which no other machine reaches."""
+    """A server on a port of this machine (0: any free port), which no other machine can reach."""
 
     daemon_threads = True
 
@@ -72,7 +72,7 @@ class Server(ThreadingHTTPServer):
         self.names = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that closes its tab in the middle of an answer is no error."""
+        """Report errors, except that a browser closes its tab in the middle of an answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -82,7 +82,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answer GET alone, and only under a name of this machine: a page from elsewhere may know the port."""
+    """Answers only GET, and only under a name of this machine, since a foreign page may know the port."""
 
     def do_GET(self) -> None:
         server = cast(Server, self.server)
@@ -106,12 +106,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        del format, args  # a line every two seconds says nothing
+        del format, args  # a line every two seconds is of no use
 
 
 def serve(homes: Sequence[Path], port: int = 0) -> None:
-    """Serve until Ctrl-C.  OSError: the port is taken."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a closed tab would end the command
+    """Serve the report until Ctrl-C.  OSError: the port is taken."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # otherwise a closed tab would end the command
     with Server(Live(homes), port) as server:
         print(f"{server.address} shows what lies in {', '.join(map(str, homes))}; Ctrl-C ends it", flush=True)
         try:

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: the page's own texts, plotly, and the data."""
+"""Make one HTML file with everything in it: the page's own scripts and styles, plotly, and the data."""
 
 import html
 import json
@@ -33,7 +33,7 @@ LISTED = 20  # violations that the page names, of each kind
 
 @dataclass(frozen=True)
 class Parts:
-    """Hold what fills a page.  data: what it must know at once; details, evaluations: packed, for later."""
+    """What fills a page.  data: what the page needs at once; details, evaluations: packed, for later."""
 
     title: str
     data: dict[str, Any]
@@ -43,19 +43,19 @@ class Parts:
 
 
 def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
-    """The page, and what was found; its problems are on the page too.  The errors of `parts`."""
+    """Return the page and its sources, whose problems are on the page too.  Errors as `parts`."""
     found = parts(homes, made)
     return filled(found), found.sources
 
 
 def parts(homes: Sequence[Path], made: str = "") -> Parts:
-    """Read what lies in some folders and archives, for a page.
+    """Read folders and archives for a page.
 
-    homes: results folders, archives, folders of them.  made: when, in words.
+    homes: results folders, archives, folders of them.  made: when the page is made, in words.
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
     sources = read(homes)
-    cells = table(sources.records).copy()  # in one piece
+    cells = table(sources.records).copy()  # defragmented
     settings = []
     for setting in divide(cells, lambda run_id: config_of(sources, run_id)):
         whole, lacking = complete(setting)
@@ -80,7 +80,7 @@ def parts(homes: Sequence[Path], made: str = "") -> Parts:
 
 
 def _made(when: str, sources: Sources) -> dict[str, Any]:
-    """When, from where, and which revisions of the code its records name, the most frequent first."""
+    """Return when and from where the page was made, and the code's revisions, the most frequent first."""
     revisions = Counter((record.get("git_revision"), record.get("git_clean")) for record in sources.records)
     return {
         "when": when,
@@ -96,7 +96,7 @@ def _title(names: list[str]) -> str:
 
 
 def filled(what: Parts, live: bool = False) -> str:
-    """The page as one text.  live: it may ask the server that it is from whether something changed."""
+    """Return the page as one text.  live: it may ask its own server whether something has changed."""
     return Template(_text("page.html")).substitute(
         title=html.escape(what.title),
         connect="; connect-src 'self'" if live else "",
@@ -110,7 +110,7 @@ def filled(what: Parts, live: bool = False) -> str:
 
 
 def embedded(data: Any) -> str:
-    """JSON that may stand in a script element, whatever names are in it."""
+    """Return JSON that is safe in a script element, whatever names are in it."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

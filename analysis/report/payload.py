@@ -1,4 +1,4 @@
-"""Collect what the page must know before anything is clicked: plain lists in columns, for JSON."""
+"""Collect the data that the page needs from the start: plain lists in columns, for JSON."""
 
 import math
 from collections import Counter
@@ -39,7 +39,7 @@ REAL = (
     "accuracy", "low", "high", "accuracy_finished", "coverage", "lr", "valid_accuracy", "state_paper",
     *PER_CELL,
 )  # fmt: skip
-# The axes' names and units where there is little room.
+# Short names and units of the axes, where there is little room.
 SHORT = {
     "resident": ("resident state", ""),
     "paper": ("state as published", ""),
@@ -57,11 +57,11 @@ SYMBOLS = {
     "d": "diamond-tall", "h": "hexagon", "P": "cross", "8": "octagon", "H": "hexagon2", "*": "star",
     "<": "triangle-left", ">": "triangle-right",
 }  # fmt: skip
-STATES = 120  # places at which a bound is computed
+STATES = 120  # state sizes at which a bound is computed
 
 
 def setting(of: Setting, sources: Sources) -> dict[str, Any]:
-    """One setting: its points and cells in columns, cells naming their point by its place."""
+    """Return one setting with its points and cells in columns; a cell names its point by its index."""
     points = of.table.drop_duplicates("point").sort_values(ORDER, ignore_index=True)
     resident = points["state_resident"]
     points = points.assign(bytes_fp32=resident * FP32, bytes_bf16=resident * BF16)
@@ -89,7 +89,7 @@ def setting(of: Setting, sources: Sources) -> dict[str, Any]:
 
 
 def axes() -> list[dict[str, Any]]:
-    """Return what accuracy can be drawn against, with its words."""
+    """Return the quantities that accuracy can be drawn against, with their names."""
     return [
         {
             "key": key,
@@ -108,7 +108,7 @@ def axes() -> list[dict[str, Any]]:
 
 
 def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]:
-    """Number of seeds -> the resamples of `seeds`, as (how often, how often each seed is in it)."""
+    """Return number of seeds -> distinct resamples of `seeds`, as (how often, count of each seed in it)."""
     cells = pd.concat([of.table.drop_duplicates("run_id") for of in settings])
     most = max(cells.groupby(["point", "lr"])["seed"].nunique().tolist())
     known = {}
@@ -121,7 +121,7 @@ def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]
 
 
 def failures(failed: list[Failure]) -> list[dict[str, Any]]:
-    """One entry for each message, the most frequent first; the traceback is that of its first cell."""
+    """Return an entry for each message, the most frequent first, with the traceback of its first cell."""
     groups: dict[str, list[Failure]] = {}
     for failure in failed:
         groups.setdefault(failure.first, []).append(failure)
@@ -149,7 +149,7 @@ def _series(points: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _bounds(table: pd.DataFrame, names: dict[str, list[str]]) -> dict[str, Any]:
-    """states, and by bound and split the accuracy [slice][state] of each; {} where the task has no bound."""
+    """Return states, and by bound and split the accuracy [slice][state]; {} if the task has no bound."""
     most = max(table["state_resident"].tolist())
     states = np.round(np.geomspace(0.25, max(4 * most, 1024), STATES), 3)
     table = bounds.of_mqar(table)
@@ -174,7 +174,7 @@ def _columns(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Any]
 def _by_slice(
     table: pd.DataFrame, cells: pd.DataFrame, split: str, names: list[str], what: str
 ) -> list[list[float | None]] | list[float]:
-    """[cell][slice]; where every entry is the same number, that alone: [1.0]."""
+    """Return values [cell][slice]; if all are the same number, only that: [1.0]."""
     rows = table.loc[table["split"] == split]
     wide = rows.pivot(index="run_id", columns="slice", values=what).reindex(cells["run_id"])[names]
     values = wide.to_numpy(float)

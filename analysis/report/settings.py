@@ -1,4 +1,4 @@
-"""Split cells into those that may stand in one picture.  Nothing is averaged across settings."""
+"""Split cells into settings, which may each be one picture.  Nothing is averaged across settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ import pandas as pd
 from ..records.cells import load_names, named, word
 
 ConfigOf = Callable[[str], dict[str, Any]]
-# keys of a config in which points of one picture differ anyway, or which say where a cell ran
+# keys of a config in which points of one picture differ anyway, or that describe where a cell ran
 OF_POINT = ("lr", "seed", "d_model", "n_layers", "mixer", "results", "logger")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Cells that answer one question: one load, under one protocol.
+    """Cells that are comparable: one load, under one protocol.
 
     table: of `analysis.records.cells.named`, the rows of this setting.
     """
@@ -26,12 +26,12 @@ class Setting:
 
 
 def divide(table: pd.DataFrame, config_of: ConfigOf) -> list[Setting]:
-    """The settings of the table of `zoo.results.load`, that with most cells first.
+    """Return the settings in the table of `zoo.results.load`, the one with most cells first.
 
-    Each load is one.  Points of a load that would look the same differ in their protocol (steps, block,
-    optim, ...): then each protocol is a setting.  config_of: run_id -> dotted key -> value of its config, {}
-    where unknown; asked for those alone.
-    Raises ValueError where points look the same and no config says why.
+    Each load is one setting.  If points of a load would look the same, they differ in their protocol (steps,
+    block, optim, ...), and then each protocol is a setting.  config_of: run_id -> dotted key -> value of its
+    config, {} where unknown; called only for such loads.
+    Raises ValueError where points look the same and no config explains why.
     """
     by_load = table.groupby(np.array(load_names(table)), sort=False)
     kinds = [
@@ -43,7 +43,7 @@ def divide(table: pd.DataFrame, config_of: ConfigOf) -> list[Setting]:
 
 
 def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
-    """The setting without finished cells that lack a score; (run_id, why) for each of those."""
+    """Return the setting without finished cells that lack a score, and (run_id, why) for each of these."""
     rows = setting.table
     wanted = set(map(tuple, rows[["split", "slice"]].drop_duplicates().to_numpy()))
     scored = rows.loc[rows["accuracy"].notna() | (rows["status"] == "diverged")]
@@ -60,7 +60,7 @@ def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
 
 
 def _protocols(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
-    """Return (words, cells with the columns of `named`) of each setting: one, unless points look alike."""
+    """Return (words, cells with the columns of `named`) per protocol: one, unless points look the same."""
     try:
         return [("", named(table))]
     except ValueError:
@@ -81,7 +81,7 @@ def _apart(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataF
 
 
 def _in_words(keys: list[str], values: Any) -> str:
-    """ "optim.max_epochs=4, block.mlp=none"."""
+    """Name the values of keys: "optim.max_epochs=4, block.mlp=none"."""
     return ", ".join(f"{key}={value or 'null'}" for key, value in zip(keys, values, strict=True))
 
 

@@ -7,8 +7,8 @@
     python -m analysis.state_bits explained results/             what rounding costs, by mixer, scale, ...
     python -m analysis.state_bits arithmetic                     roundings of one matrix without a model
 
-`python -m analysis.pareto results/ --axis bits` is the first.  Exit code: 0; 1 when nothing can be read; 3
-when a point lies above what is possible.
+`python -m analysis.pareto results/ --axis bits` does the same as frontier.  Exit code: 0; 1 when nothing can
+be read; 3 when a point of the frontier lies above what is possible.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The answers to evaluation=state_bits beside the cells that gave them."""
+"""Read the answers to evaluation=state_bits, joined with the cells that gave them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,21 +13,21 @@ from ..records.readable import filtered, readable
 from ..statistics.bounds import OF_MQAR, TASK_CLASS, VOCAB_SIZE
 
 EVALUATION = "state_bits"
-OF_PROBE = (*OF_MQAR, "zoo.tasks.mqar_probe.MQARProbe")  # tasks that the bound of docs/bounds.md holds for
+OF_PROBE = (*OF_MQAR, "zoo.tasks.mqar_probe.MQARProbe")  # tasks for which the bound of docs/bounds.md holds
 ABOUT = ["run_id", "point", "series", "label", "family", "knobs", "seed", "lr", "d_model"]
 WIDER = ["zero_point", "residual", "rotate", "block"]  # settings of a question that its rows do not repeat
 FORM = ["format", "scale", "rounding", "every"]
 EXACT = "fp32"
-PREDICTED = {"noise": "stochastic", "threshold": "nearest"}  # by which form that rounds nothing
+PREDICTED = {"noise": "stochastic", "threshold": "nearest"}  # a form of theory -> the rounding it predicts
 
 
 def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row for each cell, slice and form: the columns of the evaluation, ABOUT, those of the cell's
     own state_codec, and vocab_size (NaN where the task is not MQAR or its probe).
 
-    where: a condition of `analysis.records.where` on these columns.  slices: those to show; none: all.
+    where: a condition of `analysis.records.where` on these columns.  slices: the slices to keep; empty: all.
 
-    A form that was asked for twice, with as many rows, counts once.
+    A form that was evaluated twice, with equally many rows, counts once.
     ValueError, one line: there are no answers.
     """
     given = load_evaluations(results, EVALUATION)
@@ -49,7 +49,7 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
 def scores(answers: pd.DataFrame, condition: str, name: str) -> pd.Series:
     """Return the accuracy by seed of the one form of one point that fulfils a condition on the columns.
 
-    ValueError, one line: it leaves no form or several.
+    ValueError, one line: no form or several fulfil it.
     """
     rows = conditions.where(answers, condition)
     rows = rows.loc[rows["slice"] == name]
@@ -62,8 +62,8 @@ def scores(answers: pd.DataFrame, condition: str, name: str) -> pd.Series:
 
 
 def lost(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of forms that round, with accuracy_exact, that of the same cell and rows in EXACT, and
-    lost, how much less the form has."""
+    """Return the rows of forms that round, with accuracy_exact, the accuracy of the same cell and rows in
+    EXACT, and lost, accuracy_exact - accuracy."""
     exact = answers.loc[answers["format"] == EXACT, ["run_id", "slice", "rows", "accuracy"]]
     rounded = answers.loc[(answers["scale"] != "none") & ~answers["rounding"].isin(list(PREDICTED))]
     both = rounded.merge(exact, on=["run_id", "slice", "rows"], suffixes=("", "_exact"))

@@ -1,14 +1,14 @@
-"""Roundings of one matrix without a model: what error a thousand writes leave, measured and predicted.
+"""Round one matrix without a model, and report the error after a thousand writes, measured and predicted.
 
 S_t = a (I - b k k^T) S_{t-1} + b k v^T, with random keys of length one and values from N(0, 1), rounded after
 every write.  Three rules: a sum (a = 1, no term in k k^T), a decayed sum (a = .99), and Gated DeltaNet's
 (a = .99, b = .5).
 
 Prediction for stochastic rounding, without a free parameter: a step D adds D^2 / 6 of variance to an entry on
-average, the error is then carried on as the state is, so that in the mean over random keys its square shrinks
-by r a write: r = a^2, and a^2 (1 - b (2 - b) / K) where a delta rule erases, K the channels of a key.  D is
-that of the exact state.  lost: the share of the entries of all writes that are below D / 2 beside the exact
-state, which nearest rounding drops unless the entry stands close to the edge of its step.
+average.  The error is then carried on like the state, so that in the mean over random keys its square shrinks
+by r per write: r = a^2, or a^2 (1 - b (2 - b) / K) where a delta rule erases, K the channels of a key.  D is
+that of the exact state.  lost: the share of the entries of all writes that are below D / 2 for the exact
+state, which nearest rounding drops unless the entry is close to the edge of its step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ WRITES, CHANNELS, DRAWS = 1000, 32, 8
 
 
 class Rule(NamedTuple):
-    """decay: a; rate: b of what is written; erases: whether b k k^T S is taken away first."""
+    """An update rule.  decay: a; rate: b of what is written; erases: whether it subtracts b k k^T S first."""
 
     decay: float
     rate: float
@@ -42,7 +42,7 @@ class Rule(NamedTuple):
 
     @property
     def shrinks(self) -> float:
-        """Return the mean factor of an error's square a write."""
+        """Return the mean factor of an error's square per write."""
         erased = self.rate * (2 - self.rate) / CHANNELS if self.erases else 0.0
         return self.decay**2 * (1 - erased)
 
@@ -57,7 +57,7 @@ RULES = {
 def table(
     formats: Sequence[str] = ("int8", "int4"), scales: Sequence[str] = ("tensor", "key"), writes: int = WRITES
 ) -> pd.DataFrame:
-    """Return one row a rule, format and scale: the relative error of each rounding, that predicted of
+    """Return a row per rule, format and scale: the relative error of each rounding, the predicted error of
     stochastic rounding, and `lost`; means over DRAWS sequences of writes."""
     rows = []
     for name, rule in RULES.items():

@@ -1,4 +1,4 @@
-"""Draw accuracy against bits from the answers beside a folder of records."""
+"""Draw accuracy against bits from the answers in a folder of records."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 
 
 def frontier(results: Path, out: Path | None, style: str, where: str = "", slices: Sequence[str] = ()) -> int:
-    """Write the picture and its CSV, say which points lie above what is possible, and return an exit code."""
+    """Write the picture and its CSV, print the points above what is possible, and return an exit code."""
     try:
         table = answers(results, where, slices)
         shown, home = points(table), output.folder(results, "figures", out)

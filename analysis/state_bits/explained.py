@@ -1,4 +1,4 @@
-"""Which of update rule, scale, rounding and length explains what rounding costs: variance by factor."""
+"""Explain the cost of rounding by update rule, scale, rounding and length: the variance of each factor."""
 
 from itertools import combinations
 
@@ -8,16 +8,16 @@ import pandas as pd
 from .answers import EXACT, lost
 
 FACTORS = ("series", "scale", "rounding", "slice")
-LEARNED = 0.5  # accuracy in fp32 at the easiest slice; a cell below has not learned, and cannot lose
+LEARNED = 0.5  # accuracy in fp32 at the easiest slice; a cell below has not learned, and has nothing to lose
 
 
 def explained(answers: pd.DataFrame) -> pd.DataFrame:
     """Return, for each format, the share of the variance of the loss that each factor and each pair explains.
 
-    The loss is the accuracy in fp32 less that of the form, its mean over seeds, for every combination of
+    The loss is the accuracy in fp32 minus that of the form, its mean over seeds, for every combination of
     FACTORS; the shares are those of an analysis of variance of the complete table (the sum over a format is
-    1; "the rest" is what three and four factors do together).  Cells that did not learn are left out, and so
-    is a mixer without any other.  ValueError: some combinations were not asked for.
+    1; "the rest" is the joint effect of three and four factors).  Cells that did not learn are left out, and
+    so is a mixer of which no cell learned.  ValueError: some combinations were not evaluated.
     """
     # the mean loss over seeds of every format and combination of FACTORS, of cells that learned
     best = answers.loc[answers["format"] == EXACT].groupby("run_id")["accuracy"].max()

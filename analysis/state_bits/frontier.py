@@ -1,4 +1,4 @@
-"""Accuracy against the bits of a state, and the bound of docs/bounds.md without an assumption on scalars."""
+"""Compare accuracy at equal bits of state with docs/bounds.md's bound, without assumed bits per scalar."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from ..statistics import bounds
 from .answers import ABOUT, FORM, PREDICTED, lost
 
 GRID = np.geomspace(1, 2.0**27, 600)  # bits, where the bound is drawn
-NEAR = 0.01  # of the accuracy in fp32: that is as good
+NEAR = 0.01  # of the accuracy in fp32: a form that loses no more counts as equally good
 
 
 def points(answers: pd.DataFrame) -> pd.DataFrame:
@@ -37,7 +37,7 @@ def limit(bits: float, name: str, vocab_size: float) -> float:
 
 def violations(answers: pd.DataFrame) -> list[str]:
     """Return a line for each cell, slice and form that scores above what its bits can hold, beyond what its
-    rows explain (Hoeffding, as in `analysis.statistics.bounds`).  None is what sound counting gives."""
+    rows explain (Hoeffding, as in `analysis.statistics.bounds`).  Sound counting gives no line."""
     known = answers.loc[answers["vocab_size"].notna()]
     lines = []
     for row in known.to_dict("records"):
@@ -52,10 +52,10 @@ def violations(answers: pd.DataFrame) -> list[str]:
 
 
 def enough(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the fewest bits a scalar that stay near fp32, for each point, slice, scale and rounding.
+    """Return the fewest bits per scalar that stay near fp32, for each point, slice, scale and rounding.
 
-    Near: the mean over seeds of a seed's accuracy less its accuracy in fp32 is above -NEAR, at this width and
-    at every larger one that was asked for.  inf: at none.  exact: the accuracy in fp32.
+    Near: the mean over seeds of the accuracy minus that in fp32 is at least -NEAR, at this width and at every
+    larger one that was evaluated.  inf: at no width.  exact: the accuracy in fp32.
     """
     by = ["slice", "family", "series", "knobs", "scale", "rounding"]
     rows = []
@@ -71,7 +71,7 @@ def enough(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return what was measured beside what was predicted without a free parameter, means over seeds.
+    """Return measured values with those predicted without a free parameter, means over seeds.
 
     Stochastic rounding is predicted by its noise, nearest by the threshold below which writes are lost.
     """

@@ -1,4 +1,4 @@
-"""The picture of accuracy against bits: a panel a slice, a line a series and rounding, and the bound."""
+"""Draw accuracy against bits: a panel per slice, a line per series, a dot per form, and the bound."""
 
 import matplotlib
 import numpy as np

@@ -12,8 +12,9 @@ capacity.csv     pairs recalled by each point, exponents.csv: how that grows wit
 distances.csv    accuracy against how far back the key stands; groups.csv: of the other kinds of answers
 group_means.csv  the mean of such a group over its answers (micro) and over its kinds (macro)
 
-Loads that have no common axis are judged each by itself.  Exit code: 0; 1 when there was nothing to judge; 3
-when some records could not be read or a cell scores above what is possible (`analysis.statistics.bounds`).
+Loads without a common axis are judged separately.  Exit code: 0; 1 when there was nothing to judge or it
+could not be written; 3 when some records could not be read or a cell scores above what is possible
+(`analysis.statistics.bounds`).
 """
 
 import argparse
@@ -57,7 +58,7 @@ AT_MOST = 40  # rows of a table that are printed; the CSV has all
 
 
 def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str, pd.DataFrame]:
-    """name -> table, from that of `zoo.results.load`; a table that has no row is left out.
+    """Return name -> table, made from the table of `zoo.results.load`; tables without rows are left out.
 
     recall: the accuracy at which states and capacities are read off.  Raises ValueError as `cells.named`.
     """
@@ -81,10 +82,8 @@ def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return `by_group` of every load, with what its points are: "distances", and "groups" of all others
-    with their "group_means".
-
-    counted: of `zoo.results.load_groups`.
+    """Return `by_group` of every load with the columns ABOUT of its points: "distances", and for all other
+    groups "groups" and their "group_means".  counted: of `zoo.results.load_groups`.
     """
     parts: dict[str, list[pd.DataFrame]] = {}
     loads = cells.loads(cells.named(table)).values()
@@ -136,7 +135,7 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     }
     states = shown.loc[takes_part(shown) & (shown["state_resident"] > 0), "state_resident"]
     if states.nunique() > 1:
-        low, high = float(states.min()), 2 * float(states.max())  # so that the largest counts for a doubling
+        low, high = float(states.min()), 2 * float(states.max())  # the largest state counts for a doubling
         tables["series"] = equal.area(shown, scores, low=low, high=high, by="series").merge(
             equal.state_at(shown, scores, recall).rename(columns={"low": "state_low", "high": "state_high"}),
             on="series",
@@ -184,7 +183,7 @@ def _word(value: object) -> str:
 
 
 def _share(word: str) -> float:
-    """Return the number above 0 and at most 1 that a word of the command line is."""
+    """Read a word of the command line as a number above 0 and at most 1."""
     try:
         value = float(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""List what accuracy can be drawn against: one row a quantity, with its unit and with which way is better."""
+"""List the quantities that accuracy can be drawn against, each with its unit and its better direction."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,12 @@ COUNT, BYTES, MEASURED = "count", "bytes", "measured"  # how ticks are written
 
 @dataclass(frozen=True)
 class Axis:
-    """column: of `analysis.statistics.points.points`.  words, unit: of the label; {tokens} is the longest
-    sequence.
+    """A quantity on the x axis.  column: of `analysis.statistics.points.points`.
 
-    more: more is better, so that the frontier turns round.
-    bits: of a scalar, for which `analysis.statistics.bounds` says what so much state can recall: first as it
-    is kept, then for comparison; none where the quantity is no memory, or is not all of it.  per_scalar:
-    units of this axis in a scalar of it.
+    words, unit: of the label; {tokens} is the longest sequence.  more: more is better, which mirrors the
+    frontier.  bits: bits per scalar for which `analysis.statistics.bounds` gives the bound on recall, first
+    as the state is kept, then for comparison; empty where the quantity is no memory, or only a part of it.
+    per_scalar: units of this axis in one scalar.
     """
 
     column: str
@@ -30,7 +29,7 @@ class Axis:
     ticks: str = COUNT
 
     def cost(self, points: pd.DataFrame) -> pd.Series:
-        """Return what a frontier keeps small: the column itself, or its negative where more is better."""
+        """Return the cost that the frontier minimises: the column, negated where more is better."""
         sign = -1.0 if self.more else 1.0
         return pd.Series(sign * points[self.column].to_numpy(float), index=points.index)
 

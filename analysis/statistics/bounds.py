@@ -1,7 +1,7 @@
-"""Bound what any model can do: accuracy on MQAR against bits of state, and against what lies in view.
+"""Bound the accuracy of any model on MQAR, by its bits of state and by the share of answers in its view.
 
-Derivations, assumptions and what they leave out: docs/bounds.md.  The bounds hold for a task whose slices say
-num_kv_pairs and seq_len and whose record says task.vocab_size; elsewhere there is no bound, and no error.
+Derivations, assumptions and limits: docs/bounds.md.  The bounds hold for a task whose slices name
+num_kv_pairs and seq_len and whose record has task.vocab_size; elsewhere there is no bound, and no error.
 """
 
 import re
@@ -28,18 +28,18 @@ OF_MQAR = (
     "zoo.tasks.mqar.MQAR", "zoo.tasks.mqar.MQAR.one_load", "zoo.tasks.mqar_reference.ReferenceMQAR",
 )  # fmt: skip
 VIOLATION = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
-BITS_OF_A_SCALAR = 32  # the most that is kept; with it a point above the bound is an error
+BITS_OF_A_SCALAR = 32  # the most bits that are kept of a scalar, so that a point above the bound is an error
 BITS_OF_AN_INT = 32
-ERROR_RATE = 1e-3  # that violations() reports anything at all by chance
-ALPHABETS = 16  # that a bound is averaged over, at most
-VALUE_DIM = 64  # of the value codes; with 128 the curve is up to 0.05 higher
+ERROR_RATE = 1e-3  # the probability that violations() reports anything by chance
+ALPHABETS = 16  # the most alphabet sizes that a bound is averaged over
+VALUE_DIM = 64  # channels of the value codes; with 128 the curve is up to 0.05 higher
 _NOISE = np.linspace(-6, 6, 241)
 _WEIGHT = np.exp(-(_NOISE**2) / 2) / np.exp(-(_NOISE**2) / 2).sum()
 _COSINE = np.linspace(-1, 1, 4001)
 
 
 class Load(NamedTuple):
-    """The load of a slice of MQAR; half of the vocabulary are values."""
+    """The load of a slice of MQAR; half of its vocabulary are values."""
 
     seq_len: int
     num_kv_pairs: int
@@ -47,7 +47,7 @@ class Load(NamedTuple):
 
 
 def highest_accuracy(bits: ArrayLike, *, num_kv_pairs: int, num_values: ArrayLike) -> Floats:
-    """The expected accuracy that no state of so many bits exceeds when each key is asked for once.
+    """Return the expected accuracy that no state of so many bits exceeds, if each key is asked for once.
 
     1 - the smallest delta in [0, 1 - 1/m] with D (h2(delta) + delta log2(m - 1)) >= B - bits, where D is
     num_kv_pairs, m num_values and B = log2(m! / (m - D)!) the bits of the values; 1 from B bits on.
@@ -66,7 +66,7 @@ def highest_accuracy(bits: ArrayLike, *, num_kv_pairs: int, num_values: ArrayLik
 
 
 def most(bits: ArrayLike, load: Load) -> Floats:
-    """`highest_accuracy` where filler avoids the row's values, and so gives away what they are not."""
+    """Return `highest_accuracy` where filler avoids the row's values, which rules out other values."""
     sizes, weights = alphabets(load)
     each = highest_accuracy(
         np.asarray(bits, float)[..., None], num_kv_pairs=load.num_kv_pairs, num_values=sizes
@@ -75,7 +75,7 @@ def most(bits: ArrayLike, load: Load) -> Floats:
 
 
 def least_bits(accuracy: ArrayLike, load: Load) -> Floats:
-    """The bits of state without which no model has this accuracy: the inverse of `most`."""
+    """Return the least bits of state that allow this accuracy: the inverse of `most`."""
     accuracy = np.asarray(accuracy, float)
     low = np.zeros(accuracy.shape)
     high = np.full(accuracy.shape, _bits_of_values(load.num_kv_pairs, alphabets(load)[0]).max())
@@ -88,10 +88,10 @@ def least_bits(accuracy: ArrayLike, load: Load) -> Floats:
 
 @cache
 def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
-    """Return how many values may still be an answer for one who has read a row's filler, and how probably.
+    """Return the numbers of values that a row's filler leaves possible as answers, with their probabilities.
 
-    Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor
-    value of the row.
+    The numbers fall; at most ALPHABETS of them.  The filler is that of one pass: draws from the tokens that
+    are neither key nor value of the row.
     """
     values = load.vocab_size - load.vocab_size // 2
     others, outside = values - load.num_kv_pairs, load.vocab_size - 2 * load.num_kv_pairs
@@ -101,7 +101,7 @@ def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
             f"num_kv_pairs (={load.num_kv_pairs}); use at least {2 * load.num_kv_pairs}."
         )
     counts = np.arange(others + 1)
-    chances = np.eye(1, others + 1)[0]  # [u]: the probability that u of the others stand in the filler
+    chances = np.eye(1, others + 1)[0]  # [u]: the probability that u of the others are in the filler
     for _ in range(max(load.seq_len - 3 * load.num_kv_pairs, 0)):
         new = chances * (others - counts) / max(1, outside)
         chances = chances - new + np.append(0, new[:-1])
@@ -110,9 +110,9 @@ def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
 
 
 def curves(slices: list[str], vocab_size: float | None, states: ArrayLike) -> pd.DataFrame:
-    """The bounds to draw: state (scalars), accuracy (mean over the slices) and bound, one of LABELS.
+    """Return the bounds to draw: state (scalars), accuracy (mean over the slices) and bound, one of LABELS.
 
-    The last, HEURISTIC, is no bound.  Empty where a slice has no num_kv_pairs or seq_len, or no vocab_size.
+    HEURISTIC, the last, is no bound.  Empty if a slice has no num_kv_pairs or seq_len, or without vocab_size.
     """
     states = np.asarray(states, float)
     loads = [load_of(name, vocab_size) for name in slices]
@@ -134,13 +134,13 @@ def curves(slices: list[str], vocab_size: float | None, states: ArrayLike) -> pd
 def recalled(
     elements: ArrayLike, *, num_kv_pairs: int, num_values: int, value_dim: int = VALUE_DIM
 ) -> Floats:
-    """Accuracy of S = sum_i phi(k_i) v_i^T of so many elements, read with phi(k) and decoded by argmax: a
-    yardstick for the frontier, not a bound on it.
+    """Return the accuracy of S = sum_i phi(k_i) v_i^T of so many elements, read with phi(k) and decoded by
+    argmax: a yardstick for the frontier, not a bound on it.
 
     Unit features phi(k) and unit value codes v, random and independent; D pairs, m values.  What is read is
     r = v + n with n of variance D / elements in each direction; the right code scores <v, r> = 1 + s z, with
     s^2 = D / elements, each of the m - 1 others |r| times the cosine between random directions, and |r|^2 is
-    1 + 2 s z + value_dim s^2.  Falls off around D = elements / (2 ln m); within 0.03 of simulation.
+    1 + 2 s z + value_dim s^2.  It falls around D = elements / (2 ln m), and is within 0.03 of simulation.
     """
     noise = np.sqrt(num_kv_pairs / np.asarray(elements, float))[..., None]
     length = np.sqrt(np.maximum(1 + 2 * noise * _NOISE + value_dim * noise**2, 1e-12))
@@ -150,9 +150,9 @@ def recalled(
 
 
 def ceiling(coverage: ArrayLike, load: Load) -> Floats:
-    """The accuracy that no model exceeds of which only this share of the values lies in view.
+    """Return the accuracy that no model exceeds if only this share of the values is in its view.
 
-    A value out of view is guessed, here by one who knows all other values of the row and all its filler.
+    A value out of view is guessed, here with knowledge of all other values of the row and of all its filler.
     """
     sizes, weights = alphabets(load)
     guess = float(weights @ (1 / (sizes - load.num_kv_pairs + 1)))
@@ -161,12 +161,12 @@ def ceiling(coverage: ArrayLike, load: Load) -> Floats:
 
 
 def violations(table: pd.DataFrame) -> pd.DataFrame:
-    """The cells that score above what is possible, beyond what their sample of rows explains.
+    """Return the cells that score above what is possible, beyond what their sample of rows explains.
 
-    One row a cell and slice of the test split: run_id, mixer, slice, accuracy, limit, bound (BITS[32] or
-    COVERAGE), p.  p is Hoeffding's: the most probable that so many independent rows, whatever the dependence
-    within a row, score so far above the limit; reported below ERROR_RATE over the number of comparisons.
-    An empty frame is what a sound implementation gives.  table: of `zoo.results.load`.
+    One row per cell and slice of the test split: run_id, mixer, slice, accuracy, limit, bound (BITS[32] or
+    COVERAGE), p.  p is Hoeffding's upper bound on the probability that so many independent rows, whatever the
+    dependence within a row, score so far above the limit; a row is reported if p is below ERROR_RATE over the
+    number of comparisons.  A sound implementation gives an empty frame.  table: of `zoo.results.load`.
     """
     rows = table.loc[
         (table["split"] == "test") & table["accuracy"].notna(), [c for c in NEEDED if c in table]
@@ -180,7 +180,7 @@ def violations(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_words(above: pd.DataFrame) -> list[str]:
-    """One line for each row of `violations`."""
+    """Return a line for each row of `violations`."""
     return [
         f"{row['run_id']} scores {row['accuracy']:.3f} on {row['slice']}, above {row['limit']:.3f}, the most "
         f"that is possible ({row['bound']}): its count of the state, its view or its data is wrong."
@@ -189,10 +189,10 @@ def in_words(above: pd.DataFrame) -> list[str]:
 
 
 def recall(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with recall_bits (`least_bits` of each row's accuracy) and bits_per_scalar of resident state.
+    """Return the table with recall_bits (`least_bits` of the accuracy) and bits_per_scalar (resident state).
 
-    NaN where the task has no bound or the cell diverged.  table: of `zoo.results.load`, or points of single
-    slices with a column task.vocab_size.
+    They are NaN where the task has no bound or the cell diverged.  table: of `zoo.results.load`, or points of
+    single slices with a column task.vocab_size.
     """
     bits = pd.Series(np.nan, index=table.index)
     for load, which in loads(table).items():
@@ -202,7 +202,7 @@ def recall(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_mqar(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without the vocabulary of tasks that are not MQAR: another task's rows hold other secrets."""
+    """Return the table with task.vocab_size only for MQAR, since the bounds do not hold for other tasks."""
     if VOCAB_SIZE not in table or TASK_CLASS not in table:
         return table
     others = [not (pd.isna(name) or name in OF_MQAR) for name in table[TASK_CLASS]]
@@ -210,7 +210,7 @@ def of_mqar(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def loads(table: pd.DataFrame) -> dict[Load, pd.Series]:
-    """load -> which rows ask it, by their slice and task.vocab_size; rows that do not say are in none."""
+    """Return load -> mask of its rows, by slice and task.vocab_size; rows without these have no load."""
     table = of_mqar(table)
     if VOCAB_SIZE not in table:
         return {}
@@ -235,7 +235,8 @@ def _by_view(rows: pd.DataFrame, load: Load) -> pd.DataFrame:
 
 
 def tail(mean: float, limit: float, rows: float) -> float:
-    """Hoeffding 1963, theorem 1: P(mean of `rows` independent numbers in [0, 1] >= mean), expected: limit."""
+    """Bound P(mean of `rows` independent numbers in [0, 1] >= mean) if `limit` is expected: Hoeffding 1963,
+    theorem 1."""
     if mean <= limit:
         return 1.0
     divergence = mean * np.log(mean / limit)
@@ -253,7 +254,7 @@ def load_of(slice_: str, vocab_size: float | None) -> Load | None:
 
 
 def _merged(sizes: NDArray[np.int64], weights: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """A few of many falling sizes: each stands for the larger ones before it, whose bound is lower."""
+    """Merge many falling sizes into a few; each stands for larger ones before it, whose bound is lower."""
     groups = np.array_split(np.arange(len(sizes)), min(len(sizes), ALPHABETS))
     return np.array([sizes[group[-1]] for group in groups]), np.array(
         [weights[group].sum() for group in groups]
@@ -270,7 +271,7 @@ def _bits_of_values(num_kv_pairs: int, num_values: NDArray[np.int64]) -> Floats:
 
 
 def _fano(delta: Floats, num_values: NDArray[np.int64]) -> Floats:
-    """h2(delta) + delta log2(m - 1): the most entropy that an error rate of delta leaves in one value."""
+    """Return h2(delta) + delta log2(m - 1), the most entropy of one value at an error rate of delta."""
     inside = np.clip(delta, 1e-300, 1 - 1e-16)
     entropy = -inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside)
     return entropy + delta * np.log2(np.maximum(1, num_values - 1))

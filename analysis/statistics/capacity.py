@@ -1,9 +1,9 @@
 """Measure how many pairs are recalled, and how that grows with the state.
 
-The capacity of a mixer at one setting: the number of pairs at which its accuracy falls below RECALL, read off
-between the loads it was tested on, on a straight line over log2 of the pairs.  The loads may be slices of one
-cell or cells of their own (one load a run).  Where even the smallest load is missed, or the largest is still
-recalled, the capacity lies outside what was measured: it is censored, and takes no part in a fit.
+The capacity of a mixer at one setting is the number of pairs at which its accuracy falls below RECALL, read
+off between the tested loads on a straight line over log2 of the pairs.  The loads may be slices of one cell
+or cells of their own (one load a run).  Where even the smallest load is missed, or the largest is still
+recalled, the capacity lies outside the measured range: it is censored, and takes no part in a fit.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from .uncertainty import RESAMPLES, at_chosen, resampled
 
 Floats = NDArray[np.float64]
 RECALL = 0.9
-STATES = 3  # distinct states that a fit needs; a line through two is none
-OCTAVES = 1.0  # that they must span, as log2: nearly equal states differ for other reasons
+STATES = 3  # distinct states that a fit needs: a line always fits two
+OCTAVES = 1.0  # the span that a fit needs, in log2 of the state: close states differ for other reasons
 UNIT = ["series", "d_model", "knobs"]
 
 
@@ -36,12 +36,12 @@ class _Unit:
 
 
 def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
-    """One row a mixer and setting: series, d_model, knobs, state, pairs, low, high, censored, loads, seeds.
+    """Return a row per mixer and setting: UNIT, state, pairs, low, high, censored, loads, seeds.
 
-    pairs: recalled at `recall`; NaN where censored, which says "below" (the smallest load is missed) or
-    "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf where draws are
-    censored, NaN with one seed.  state: scalars, at that many pairs; where censored, at the load next to it.
-    pairs: what the task's load axis counts.  table: of `zoo.results.load`; ValueError as `cells.load_axis`.
+    pairs: units of the task's load axis, recalled at `recall`; NaN if censored is "below" (the smallest load
+    is missed) or "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf
+    where draws are censored, NaN with one seed.  state: scalars, at that many pairs; where censored, at the
+    nearest load.  table: of `zoo.results.load`; ValueError as `cells.load_axis`.
     """
     rows = []
     for unit in _units(table):
@@ -65,10 +65,10 @@ def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
 
 
 def fits(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
-    """One row a series: pairs = factor * state^exponent, by least squares in logarithms.
+    """Return a row per series: the fit pairs = factor * state^exponent, by least squares in logarithms.
 
-    exponent, low, high (95 %, seeds drawn again; NaN where no cell has two), factor, states (that take part),
-    censored (that do not), drawn (the share of draws that leave enough states for a fit).  NaN with fewer
+    exponent, low, high (95 %, seeds drawn again; NaN where no cell has two seeds), factor, states (that take
+    part), censored (that do not), drawn (the share of draws with enough states for a fit).  NaN with fewer
     than STATES distinct states, or states that span less than OCTAVES.
     """
     rows = []
@@ -92,9 +92,9 @@ def fits(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
 
 
 def crossing(log_pairs: Floats, accuracy: Floats, recall: float) -> Floats:
-    """log2 of the pairs where each row of accuracy [..., K] first falls below recall.
+    """Return log2 of the pairs where each row of accuracy [..., K] first falls below recall.
 
-    -inf where the smallest load is below it, inf where none is.
+    -inf where the smallest load is already below it, inf where no load is.
     """
     missed = accuracy < recall
     place = missed.argmax(axis=-1)
@@ -108,8 +108,8 @@ def crossing(log_pairs: Floats, accuracy: Floats, recall: float) -> Floats:
 
 
 def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
-    """(slope, start) of the least-squares line of each row of ys [R, N] over xs, leaving out what is not
-    finite; NaN with fewer than STATES distinct xs, or where they span less than OCTAVES.
+    """Return (slope, start) of the least-squares line of each row of ys [R, N] over xs, without values that
+    are not finite; NaN with fewer than STATES distinct xs, or xs that span less than OCTAVES.
     """
     used = np.isfinite(ys) & np.isfinite(xs)
     count = used.sum(axis=1)
@@ -136,7 +136,7 @@ def _units(table: pd.DataFrame) -> list[_Unit]:
 
 
 def _scored(load: pd.DataFrame, axis: str) -> list[tuple]:
-    """(unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
+    """Return (unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
     chosen = learning_rate.choose(load)
     slices = cells.slices(load, "test")
     pairs = dict(zip(load["slice"], load[axis].astype(float), strict=True))

@@ -1,7 +1,7 @@
-"""Chance: what is scored without memory of the row.
+"""Give the chance level: the accuracy without memory of the row.
 
-Where a row shows n pairs of key and value, a guess among its n values; elsewhere the best guess that has not
-seen the row, as the task says it (`zoo.tasks.base.Task.chance`).
+Where a row shows n pairs of key and value, chance is a guess among its n values; elsewhere it is the best
+guess that has not seen the row, which the task gives (`zoo.tasks.base.Task.chance`).
 """
 
 import re
@@ -16,17 +16,17 @@ OTHERWISE = "chance: the best guess that has not seen the row"
 
 
 def chance(table: pd.DataFrame, slices: list[str]) -> float:
-    """The mean over the slices; NaN where one of them does not say it.  table: has a column slice."""
+    """Return the mean chance over the slices; NaN if it is unknown for one.  table: has a column slice."""
     return float(np.mean([_of(table, name) for name in slices]))
 
 
 def chance_in_words(table: pd.DataFrame, slices: list[str]) -> str:
-    """Name what chance is in these slices, for a legend."""
+    """Name the kind of chance in these slices, for a legend."""
     return ONE_OF_N if all(_of_pairs(name) == _of(table, name) for name in slices) else OTHERWISE
 
 
 def with_chance(rows: pd.DataFrame, table: pd.DataFrame, slices: list[str]) -> pd.DataFrame:
-    """The rows with a column chance, and one that says which guess it is, where that is not ONE_OF_N."""
+    """Return the rows with a column chance, and a column guess that names the guess if it is not ONE_OF_N."""
     words = chance_in_words(table, slices)
     rows = rows.drop(columns="guess", errors="ignore").assign(chance=chance(table, slices))
     return rows if words == ONE_OF_N else rows.assign(guess=words)
@@ -38,7 +38,7 @@ def _of(table: pd.DataFrame, name: str) -> float:
 
 
 def _of_pairs(name: str) -> float:
-    """1/n, where n is num_kv_pairs; NaN: the slice has none."""
+    """Return 1/n, where n is num_kv_pairs; NaN: the slice has none."""
     pairs = re.search(r"\bnum_kv_pairs=(\d+)", name)
     return 1 / int(pairs[1]) if pairs else np.nan
 

@@ -1,6 +1,6 @@
-"""Series compared where their states, or their accuracies, are equal; and by the area under a frontier.
+"""Compare series where their states, or their accuracies, are equal, and by the area under a frontier.
 
-A series is read as the best it reaches with at most so much state: its points' accuracies, never falling, and
+A series is read as the best accuracy with at most so much state: the running maximum over its points, and
 between two points a straight line over log2 of the state.  Outside its smallest and largest point it has no
 value; nothing is extrapolated.
 """
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 def accuracy_at(
     points: pd.DataFrame, scores: pd.DataFrame, states: list[float], x: str = "state_resident"
 ) -> pd.DataFrame:
-    """One row a series and state: accuracy there (NaN outside its points), low, high (95 %; NaN where no
+    """Return a row per series and state: its accuracy (NaN outside its points), low, high (95 %; NaN where no
     point has two seeds), seeds (the fewest of its points).
 
     points: of one picture; scores: of `analysis.statistics.uncertainty.at_chosen` on the same slices.
@@ -36,11 +36,11 @@ def accuracy_at(
 def state_at(
     points: pd.DataFrame, scores: pd.DataFrame, accuracy: float, x: str = "state_resident"
 ) -> pd.DataFrame:
-    """One row a series: the least state with this accuracy, low, high, seeds, censored, reached.
+    """Return a row per series: the least state with this accuracy, low, high, seeds, censored, reached.
 
-    state is NaN where censored: "above" (none of its points reaches the accuracy) or "below" (the smallest
-    already exceeds it).  reached: the share of draws that have such a state; low and high are over these, so
-    where reached is below 1 they are too narrow.
+    state is NaN where censored: "above" (no point reaches the accuracy) or "below" (the smallest point
+    already exceeds it).  reached: the share of draws that have such a state; low and high are over these
+    draws only, and so too narrow where reached is below 1.
     """
     rows = []
     for name, group in _series(points, x):
@@ -59,9 +59,9 @@ def state_at(
 def by_seed(
     points: pd.DataFrame, scores: pd.DataFrame, series: str, state: float, x: str = "state_resident"
 ) -> pd.Series:
-    """seed -> accuracy of the series at this state, with that seed's cells alone.
+    """Return seed -> accuracy of the series at this state, from that seed's cells only.
 
-    Only seeds that all points of the series have; empty where the state lies outside.
+    Only seeds that all points of the series have; empty where the state lies outside its points.
     """
     group = next((group for name, group in _series(points, x) if name == series), points.iloc[:0])
     wide = scores.loc[scores["point"].isin(group["point"])].pivot(
@@ -85,7 +85,7 @@ def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
 
 
 def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
-    """Return each row's least state with this accuracy, ys [..., P]; NaN: none has it or all have more."""
+    """Return the least state of each row of ys [..., P] with this accuracy; NaN: none or all exceed it."""
     xs, best = _curve(states, ys)
     enough = best >= accuracy
     place = enough.argmax(axis=-1)[..., None]
@@ -106,13 +106,13 @@ def area(
     x: str = "state_resident",
     by: str | None = None,
 ) -> pd.DataFrame:
-    """Accuracy of the frontier, integrated over log2 of the state from low to high: accuracy x doublings.
+    """Return the accuracy of the frontier integrated over log2 of the state, from low to high.
 
-    The frontier is the step that holds the best accuracy had with at most so much state, 0 below the smallest
-    point.  One row, or one for each value of `by` ("series": each series' own frontier): area, area_low,
-    area_high (95 %, seeds drawn again; NaN where no point has two), mean_accuracy (area / doublings), low,
-    high, points.  scores: of `analysis.statistics.uncertainty.at_chosen`.  Raises ValueError unless 0 < low
-    < high.
+    The frontier is the step function of the best accuracy with at most so much state, 0 below the smallest
+    point.  One row, or one for each value of `by` ("series": each series' own frontier): area (accuracy x
+    doublings), area_low, area_high (95 %, seeds drawn again; NaN where no point has two), mean_accuracy
+    (area / doublings), low, high, points.  scores: of `analysis.statistics.uncertainty.at_chosen`.
+    ValueError unless 0 < low < high.
     """
     if not 0 < low < high:
         raise ValueError(f"low (={low}) must be positive and below high (={high}).")
@@ -135,7 +135,7 @@ def area(
 
 
 def under(states: Floats, accuracies: Floats, low: float, high: float) -> Floats:
-    """The area of each row of accuracies [..., P] over states [P]."""
+    """Return the area under the frontier of each row of accuracies [..., P] over states [P]."""
     order = np.argsort(states)
     best = np.maximum.accumulate(accuracies[..., order], axis=-1)
     edges = np.log2(np.clip(np.append(states[order], high), low, high))
@@ -158,7 +158,7 @@ def _row(name: str, what: str, here: float, draws: Floats, group: pd.DataFrame) 
 
 
 def _curve(states: Floats, ys: Floats) -> tuple[Floats, Floats]:
-    """log2 of the states, each once and rising, and the best accuracy so far at each."""
+    """Return log2 of the states, each once and rising, and the best accuracy with at most that state."""
     xs, which = np.unique(states, return_inverse=True)
     best = np.stack([ys[..., which == i].max(axis=-1) for i in range(len(xs))], axis=-1)
     return np.log2(xs), np.maximum.accumulate(best, axis=-1)

@@ -1,4 +1,4 @@
-"""The points that no other point beats: at most as much state and at least as much accuracy."""
+"""Find the points that no other point beats by at most as much state and at least as much accuracy."""
 
 import numpy as np
 import pandas as pd
@@ -8,22 +8,22 @@ from .chance import above
 
 
 def decodable(points: pd.DataFrame) -> pd.Series:
-    """Causal and exactly decodable: whose state is all that it remembers."""
+    """Return which points are causal and exactly decodable, so that their state is all that they remember."""
     return pd.Series(points["causal"] & points["exact_decode"], dtype=bool)
 
 
 def takes_part(points: pd.DataFrame) -> pd.Series:
-    """Decodable points of which a seed finished; no other is compared at equal state."""
+    """Return which points are decodable and have a finished seed; only these are compared at equal state."""
     return decodable(points) & (points["diverged"] < points["seeds"])
 
 
 def contends(points: pd.DataFrame) -> pd.Series:
-    """Points that take part and are above chance; no other belongs on the frontier, however small."""
+    """Return which points take part and are above chance; only these may be on the frontier."""
     return takes_part(points) & above(points)
 
 
 def frontier(points: pd.DataFrame, x: str = "state_resident", y: str = "accuracy") -> pd.Series:
-    """True for each point that contends and that no other contending one dominates (`non_dominated`)."""
+    """Return which points contend and are dominated by no other contending point (`non_dominated`)."""
     allowed = (contends(points) & points[x].notna() & points[y].notna()).to_numpy()
     result = np.zeros(len(points), dtype=bool)
     xs, ys = points.loc[allowed, x].to_numpy(float), points.loc[allowed, y].to_numpy(float)
@@ -32,7 +32,7 @@ def frontier(points: pd.DataFrame, x: str = "state_resident", y: str = "accuracy
 
 
 def non_dominated(xs: NDArray[np.float64], ys: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """[..., P] for ys [..., P], each of its rows alone, and xs [P].
+    """Return which points are not dominated, [..., P], for xs [P] and each row of ys [..., P] by itself.
 
     p dominates q when x_p <= x_q and y_p >= y_q and one of the two is strict.  So of points with equal x
     only the highest stays, of points with equal y only the smallest, and points equal in both stay together.

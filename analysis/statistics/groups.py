@@ -1,4 +1,4 @@
-"""Accuracy of each kind of answer, as a group of the task tells them apart: by distance, depth or name."""
+"""Compute the accuracy of each kind of answer in a group of the task: by distance, depth or name."""
 
 import numpy as np
 import pandas as pd
@@ -7,19 +7,19 @@ from .seeds import percentiles, resamples, written
 
 
 def names(counted: pd.DataFrame) -> list[str]:
-    """The groups there are; counted: of `zoo.results.load_groups`."""
+    """Return the names of the groups in `counted`, a table of `zoo.results.load_groups`."""
     return list(dict.fromkeys(counted["group"]))
 
 
 def by_group(
     counted: pd.DataFrame, name: str, table: pd.DataFrame, chosen: pd.DataFrame, split: str = "test"
 ) -> pd.DataFrame:
-    """One row a point, slice and value of the group, in a column of its `name`: accuracy, low, high (95 %,
-    seeds drawn again; NaN with one seed), answers, seeds, diverged, seed_accuracies.
+    """Return a row per point, slice and value of the group, in a column of its `name`: accuracy, low, high
+    (95 %, seeds drawn again; NaN with one seed), answers, seeds, diverged, seed_accuracies.
 
     accuracy is pooled: right answers over answers of all seeds at the chosen learning rate.  A diverged seed
     counts as wrong on as many answers as the others were asked on average.
-    counted: of `zoo.results.load_groups`; a distance stands for those above its half.
+    counted: of `zoo.results.load_groups`; a distance d stands for those above d / 2, up to d.
     """
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     of_split = counted.loc[(counted["split"] == split) & (counted["group"] == name)]
@@ -34,8 +34,8 @@ def by_group(
 
 
 def means(grouped: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, slice and group: micro, right answers over answers, and macro, the mean of the
-    accuracies of the group's values.  Of the group `answer` macro is the class mean that MAD calls accuracy.
+    """Return a row per point, slice and group: micro, right answers over answers, and macro, the mean of the
+    accuracies of the group's values.  Of the group `answer`, macro is the class mean that MAD calls accuracy.
 
     grouped: rows of `by_group` with their `group`, points of one load.
     """

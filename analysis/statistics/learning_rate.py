@@ -1,4 +1,4 @@
-"""The learning rate of each point: chosen on validation, by the mean over seeds; test is never asked."""
+"""Choose the learning rate of each point by the mean over seeds on validation; test scores are never used."""
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,8 @@ TIE = 1e-9
 
 
 def profile(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per (point, lr): valid_accuracy (mean over seeds of the mean over validation slices), seeds,
-    diverged (how many of them), complete (as many seeds as the fullest lr of the point).
+    """Return a row per (point, lr): valid_accuracy (mean over seeds of the mean over validation slices),
+    seeds, diverged (how many of them), complete (as many seeds as the fullest lr of the point).
 
     table: as `analysis.records.cells.identify` returns it.  A diverged seed counts as 0.
     Raises ValueError where no cell has a validation split.
@@ -28,28 +28,28 @@ def profile(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def choose(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point: its lr and how it was found.
+    """Return a row per point: its chosen lr and how it was chosen.
 
     valid_accuracy: mean over seeds at that lr; lrs: the size of the grid; single_lr: there was no choice;
-    lr_edge: "low" or "high" when it is the lowest or highest of three or more (the true best may then lie
-    outside), else "": of two, each is an end; lr_on_edge: that as a flag; diverged_in_grid: diverged cells
-    over all lrs.
+    lr_edge: "low" or "high" if the lr is the lowest or highest of three or more (the true best may then lie
+    outside), else "" (also with two, where each is an end); lr_on_edge: whether lr_edge is not "";
+    diverged_in_grid: diverged cells over all lrs.
 
-    Learning rates with fewer seeds than the fullest of the point do not take part: a mean over fewer seeds
-    wins by luck.  Of equal learning rates the one nearest the middle of the grid is taken, so that a plateau
-    that touches the edge (everything solved) raises no flag.
+    Learning rates with fewer seeds than the fullest of the point are not chosen: a mean over fewer seeds may
+    win by luck.  Of equally good learning rates the one nearest the middle of the grid is chosen, so that a
+    plateau that touches the edge (everything solved) raises no flag.
     """
     rows = [_best(point, grid) for point, grid in profile(table).groupby("point")]
     return pd.DataFrame(rows)
 
 
 def good_range(table: pd.DataFrame, within: float = 0.05) -> pd.DataFrame:
-    """One row a point: how wide the range of learning rates is that come close to the best.
+    """Return a row per point: the width of the range of learning rates that come close to the best.
 
-    good_low, good_high: the neighbouring rates around the chosen one whose valid accuracy is at least the
-    best minus `within`; decades: between these two, so at least that wide; decades_most: between the rates
-    just outside, so at most that wide, inf where the range is open, that is, touches the edge of the grid;
-    open_low, open_high: on which side.  A grid of one rate has a width of 0, open on both sides.
+    good_low, good_high: ends of the unbroken range around the chosen rate with a valid accuracy of at least
+    the best minus `within`; decades: its width, a lower limit; decades_most: an upper limit, between the
+    rates just outside, inf where the range is open, that is, touches the edge of the grid; open_low,
+    open_high: on which side.  A grid of one rate has a width of 0, open on both sides.
     """
     rows = [_good(point, grid, within) for point, grid in profile(table).groupby("point")]
     return pd.DataFrame(rows)
@@ -95,6 +95,6 @@ def _best(point: object, grid: pd.DataFrame) -> dict[str, object]:
 
 
 def _middle_best(scores: NDArray[np.float64]) -> int:
-    """The place of the highest score; of equal ones that nearest the middle."""
+    """Return the index of the highest score; of equal scores, the one nearest the middle."""
     tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
     return min(tied, key=lambda i: abs(i - (len(scores) - 1) / 2))

@@ -1,9 +1,9 @@
-"""Two limits of a memory, read off rows in which load and distance vary apart (`evaluation=load_distance`).
+"""Measure two limits of a memory on rows whose load and distance vary apart (`evaluation=load_distance`).
 
 capacity: the pairs at which accuracy falls below RECALL when each row is as short as its pairs allow.
-half-life: the distance at which what the fewest pairs gain over the blind (who see other keys, and can guess
-among the values alone) falls to half of what it is at the shortest distance.  Both are read off on a straight
-line over log2, and lie outside of what was measured where nothing falls: "above".
+half-life: the distance at which the gain of the fewest pairs over the blind score (of rows with other keys,
+where only guessing among the values helps) falls to half of its value at the shortest distance.  Both are
+read off on a straight line over log2, and lie above what was measured where nothing falls.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from .capacity import RECALL, crossing
 
 Floats = NDArray[np.float64]
 DRAWS = 2000
-LEARNED = 0.1  # over the blind: who gains less at its best has nothing to lose half of
+LEARNED = 0.1  # the least gain over the blind score of which a half-life can be measured
 GRID = ["num_kv_pairs", "distance"]
 VALUES = ["accuracy", "error", "blind", "blind_error", "guess"]
 
@@ -29,10 +29,10 @@ def answered(
     keys: Sequence[str] = GRID,
     name: str = "load_distance",
 ) -> pd.DataFrame:
-    """The answers of the cells at their point's chosen learning rate, with `point`.
+    """Return the answers of the cells at their point's chosen learning rate, with a column `point`.
 
-    answers: of `load_evaluations`; keys tell those of one cell apart.  ValueError: they do not, because the
-    cell was asked several questions.
+    answers: of `load_evaluations`; keys: columns that tell the rows of one cell apart.  ValueError: they do
+    not, because the cell was asked several questions.
     """
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     joined = answers.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
@@ -42,17 +42,17 @@ def answered(
 
 
 def surface(joined: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, load and distance: the means over its seeds; seeds; trained, 0: not known."""
+    """Return a row per point, load and distance: means over its seeds; seeds; trained (0: not known)."""
     means = {name: (name, "mean") for name in [*VALUES, "trained"]}
     joined = joined if "trained" in joined else joined.assign(trained=0)
     return joined.groupby(["point", *GRID], as_index=False).agg(**means, seeds=("run_id", "nunique"))
 
 
 def limits(joined: pd.DataFrame) -> pd.DataFrame:
-    """One row a point: capacity and half_life, each with NAME_low and NAME_high (95 %); seeds.
+    """Return a row per point: capacity and half_life, each with NAME_low and NAME_high (95 %); seeds.
 
-    0 and inf: below and above what was measured.  NaN: a half-life of what was never learned.  Intervals:
-    seeds drawn again, and rows within them as their standard error says.
+    0 and inf: below and above what was measured.  NaN: the half-life of a point that never learned.
+    Intervals: seeds are drawn again, and the rows of each by their standard error.
     """
     rows = [{"point": point} | _of_point(group) for point, group in joined.groupby("point")]
     return pd.DataFrame(rows)
@@ -76,7 +76,7 @@ def _of_point(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def _stacked(group: pd.DataFrame, name: str) -> Floats:
-    """[seeds, loads, distances]; NaN where a distance has no room for the pairs."""
+    """Return an array [seeds, loads, distances]; NaN where a distance has no room for the pairs."""
     wide = group.pivot(index=["run_id", "num_kv_pairs"], columns="distance", values=name)
     runs, loads = (sorted(set(group[key].tolist())) for key in ("run_id", GRID[0]))
     wide = wide.reindex(pd.MultiIndex.from_product([runs, loads])).sort_index(axis=1)
@@ -86,9 +86,9 @@ def _stacked(group: pd.DataFrame, name: str) -> Floats:
 def _measured_and_drawn(
     values: Floats, errors: Floats, drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> Floats:
-    """Return [1 + DRAWS, loads, distances]: the mean over seeds, and what it would be with other seeds.
+    """Return [1 + DRAWS, loads, distances]: the mean over seeds, then the means of resampled seeds.
 
-    A seed that is drawn brings its own rows' error, and rows anew each time.
+    Each drawn seed gets new noise of its own rows' standard error.
     """
     noise = rng.standard_normal((len(drawn), *values.shape))
     again = [(values[of] + errors[of] * rows).mean(0) for of, rows in zip(drawn, noise, strict=True)]

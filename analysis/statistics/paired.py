@@ -1,4 +1,4 @@
-"""Two mixers with the same seeds: the same data in the same order, so their scores come in pairs."""
+"""Compare two mixers with the same seeds: they share data and order, so their scores come in pairs."""
 
 from collections.abc import Callable
 from itertools import combinations, product
@@ -14,16 +14,16 @@ from .seeds import interval
 EXACT = 14  # pairs up to which every exchange of signs is tried
 LEVEL = 0.05
 HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
-UNABLE = "cannot be shown"  # so many claims of so few seeds: the least p that they can have is too large
-ROUNDING = 1e-12  # of the sum of sizes: two exchanges that differ by less are one
+UNABLE = "cannot be shown"  # with so many claims and so few seeds, the least possible p is too large
+ROUNDING = 1e-12  # of the sum of absolute differences: exchanges closer than that count as equal
 
 
 def compare(a: pd.Series, b: pd.Series) -> dict[str, float | int | str]:
-    """Scores by seed of two mixers, over the seeds that both have.
+    """Compare the scores by seed of two mixers, over the seeds that both have.
 
     difference: mean of a - b; low, high, interval: `analysis.statistics.seeds.interval` of the differences;
-    p: of the permutation test (below); least_p: the smallest that it can give: 2 / 2^pairs where it is exact,
-    1 / 2^EXACT where it draws; pairs: seeds. NaN where no seed is shared.
+    p: of the permutation test (`p_value`); least_p: the smallest p that the test can give: 2 / 2^pairs where
+    it is exact, 1 / 2^EXACT where it draws; pairs: shared seeds.  NaN where no seed is shared.
     """
     differences = (a - b).dropna().to_numpy(float)
     if not len(differences):
@@ -47,8 +47,8 @@ def least_p(pairs: int) -> float:
 
 
 def p_value(differences: NDArray[np.float64]) -> float:
-    """Two-sided permutation test: of all ways to exchange the two mixers within pairs, the share whose mean
-    difference is at least as large.  Exact up to EXACT pairs, else from 2^EXACT random exchanges.
+    """Return p of the two-sided permutation test: the share of all ways to exchange the two mixers within
+    pairs whose mean difference is at least as large.  Exact up to EXACT pairs, else from 2^EXACT random ways.
     """
     count = len(differences)
     if count <= EXACT:
@@ -61,8 +61,8 @@ def p_value(differences: NDArray[np.float64]) -> float:
 
 
 def holm(ps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """p values of several claims, corrected for how many there are (Holm 1979): the k-th smallest of n times
-    n - k + 1, never below the one before it.  NaN: not tested.
+    """Return the p values of several claims, corrected for their number (Holm 1979): the k-th smallest of n
+    times n - k + 1, never below the one before it.  NaN: not tested.
     """
     corrected = np.full_like(ps, np.nan)
     order = [place for place in np.argsort(ps) if not np.isnan(ps[place])]
@@ -74,9 +74,9 @@ def holm(ps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.DataFrame:
-    """Every two series whose states overlap, compared at the geometric middle of the overlap.
+    """Compare every two series whose states overlap, at the geometric middle of the overlap.
 
-    a, b, state, and the columns of `compare`; p is not corrected for how many pairs of series there are.
+    a, b, state, and the columns of `compare`; p is not corrected for the number of pairs of series.
     points, scores: as in `analysis.statistics.equal`.
     """
     allowed = points.loc[takes_part(points) & points[x].notna()]
@@ -95,7 +95,7 @@ def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_r
 def tested(claims: pd.DataFrame, scores: Callable[[str, str], pd.Series]) -> pd.DataFrame:
     """Return `claims` with the columns of `compare`, p_holm and verdict.
 
-    scores(condition, slice): by seed, of the one thing that fulfils the condition.
+    scores(condition, slice): the scores by seed of the one point that fulfils the condition.
     """
     rows = claims.to_dict("records")
     found = pd.DataFrame(

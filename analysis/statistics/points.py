@@ -1,4 +1,4 @@
-"""Make the rows of a picture: one a point and slice, at the point's chosen learning rate."""
+"""Make the rows of a picture: one per point and slice, at the point's chosen learning rate."""
 
 import numpy as np
 import pandas as pd
@@ -20,21 +20,20 @@ _FIRST = ["mixer", "series", "knobs", "d_model", "n_layers"]
 def points(
     table: pd.DataFrame, chosen: pd.DataFrame, *, split: str, slices: list[str], axis: str = "resident"
 ) -> pd.DataFrame:
-    """One row a point: its sizes, the chosen lr, and what its seeds scored on the mean of `slices`.
+    """Return a row per point: its sizes, the chosen lr, and the scores of its seeds on the mean of `slices`.
 
     accuracy: mean over seeds of the unweighted mean over slices, a diverged seed counted as 0;
     accuracy_finished: the same over the seeds that finished; low, high, interval: see
-    `analysis.statistics.seeds`;
-    seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in words ("0.25 0.5");
-    run_ids: the cells behind it, in the same order; coverage: the
-    share of answers in view, 1 without a window; chance: what a guess scores (guess: which one, where it is
-    not one among the row's values);
+    `analysis.statistics.seeds`; seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in one
+    word ("0.25 0.5"); run_ids: the cells behind the row, in the same order; coverage: the share of answers in
+    view, 1 without a window; chance: the score of a guess (guess: which guess, if not one among the row's
+    values);
     bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
     median over the seeds that finished, NaN where none did;
     on_frontier: non-dominated on (axis, accuracy) among the rows of this call; frontier_share: how often it
-    is when the seeds are drawn again; frontier_low, frontier_high: the middle 95 % of what is then the best
-    accuracy at the cost of this point.  NaN for one that does not contend, and where no point has two seeds.
-    table: of `identify`, one load; chosen: of `choose`; axis: a key of `AXES`.
+    is when the seeds are drawn again; frontier_low, frontier_high: the middle 95 % of the best accuracy in
+    these draws at the cost of this point.  These are NaN for a point that does not contend, and for all where
+    no point has two seeds.  table: of `identify`, one load; chosen: of `choose`; axis: a key of `AXES`.
     """
     at_lr = chosen.loc[:, ["point", "lr"]]
     scores = at_chosen(table, chosen, split, slices)
@@ -55,24 +54,24 @@ def points(
 
 
 def uneven(points: pd.DataFrame) -> list[str]:
-    """The points with fewer seeds than the fullest has: "Mamba d_model=64 d_state=16 has 2 of 3 seeds"."""
+    """Return a line for each point that lacks seeds: "Mamba d_model=64 d_state=16 has 2 of 3 seeds"."""
     most = points["seeds"].max()
     few = points.loc[points["seeds"] < most].to_dict("records")
     return [f"{in_words(row)} has {row['seeds']} of {most} seeds" for row in few]
 
 
 def in_words(point: dict) -> str:
-    """ "Mamba d_model=64 d_state=16": a row of `points` in a sentence."""
+    """Return the name of a row of `points` for a sentence: "Mamba d_model=64 d_state=16"."""
     return f"{point['series']} d_model={point['d_model']} {point['knobs']}".strip()
 
 
 def slice_name(slices: list[str]) -> str:
-    """ "seq_len=64,num_kv_pairs=8", or "mean of 4 slices" for several."""
+    """Return "seq_len=64,num_kv_pairs=8" for one slice, or "mean of 4 slices" for several."""
     return slices[0] if len(slices) == 1 else f"mean of {len(slices)} slices"
 
 
 def _band(costs: pd.DataFrame, scores: pd.DataFrame) -> Floats:
-    """[P, 2]: at the cost of each point, the 2.5 % and 97.5 % of the best accuracy over resampled seeds."""
+    """Return [P, 2]: at each point's cost, the 2.5 % and 97.5 % of the best accuracy over resampled seeds."""
     band = np.full((len(costs), 2), np.nan)
     allowed = np.flatnonzero(contends(costs) & costs["cost"].notna())
     allowed = allowed[np.argsort(costs["cost"].to_numpy()[allowed], kind="stable")]

@@ -1,7 +1,7 @@
-"""Rank mixers over tasks, and say which tasks rank them alike: of a block in which nothing is missing.
+"""Rank mixers over tasks, and find which tasks rank them alike, from a block in which nothing is missing.
 
-Friedman's test says whether the mixers differ at all, Wilcoxon's signed ranks over tasks which two of them do
-(Demsar 2006, JMLR 7:1-30), and Spearman's correlation over mixers how well one task foretells another.
+Friedman's test shows whether the mixers differ at all, Wilcoxon's signed ranks over tasks which pairs differ
+(Demsar 2006, JMLR 7:1-30), and Spearman's correlation over mixers how well one task predicts another.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .paired import holm
 from .seeds import percentiles, resamples
 from .uncertainty import Floats, resampled
 
-FEWEST = 3  # mixers: two are always in order
+FEWEST = 3  # mixers: two are always ranked alike or in reverse
 
 
 def block(scores: pd.DataFrame) -> pd.DataFrame:
@@ -65,7 +65,7 @@ def between_tasks(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 class RankCorrelation(NamedTuple):
-    """low, high: the middle 95 % where mixers are drawn again, and of each its seeds; NaN: all are level."""
+    """low, high: the middle 95 % over resampled mixers, each with resampled seeds; NaN: all are equal."""
 
     rho: float
     low: float
@@ -73,7 +73,7 @@ class RankCorrelation(NamedTuple):
 
 
 def rank_correlation(x: Sequence[Floats], y: Sequence[Floats], draws: int = 2_000) -> RankCorrelation:
-    """Correlate the means over seeds; x[i], y[i]: the seeds of mixer i in two studies of independent runs.
+    """Correlate the means over seeds.  x[i], y[i]: scores of mixer i's seeds in two independent studies.
 
     ValueError: fewer than three mixers.
     """

@@ -1,7 +1,7 @@
-"""Score every point, where a folder may hold several loads: each load is judged by itself.
+"""Score every point of a folder that may hold several loads; each load is judged by itself.
 
-A study of several loads, one load a run, has a learning rate for each point and load.  Here the loads stand
-one below the other, with the mixer's settings as columns, for pictures that facet them.
+A study of several loads, one load a run, has a learning rate for each point and load.  Here the rows of all
+loads are in one table, with the mixer's settings as columns, for pictures with a facet per load.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Slices = Callable[[pd.DataFrame], list[list[str]]]
 
 
 def means(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point: `points.points` on the mean of all its test slices, and its settings."""
+    """Return a row per point: `points.points` on the mean of all its test slices, and its settings."""
     return _scored(table, lambda load: [cells.slices(load, "test")])
 
 
@@ -30,14 +30,14 @@ def of_one_load(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def alone(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point and test slice, with its settings and a column for each key of the slice."""
+    """Return a row per point and test slice, with its settings and a column for each key of the slice."""
     rows = _scored(table, lambda load: [[name] for name in cells.slices(load, "test")])
     keys = table.drop_duplicates("slice")[["slice", *slice_keys(table)]]
     return rows.merge(keys, on="slice", how="left", validate="many_to_one")
 
 
 def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point and seed, at the learning rate that validation chose: the mean of all test slices."""
+    """Return a row per point and seed, at the chosen learning rate: the mean of all test slices."""
     frames = []
     for load in cells.loads(cells.named(table)).values():
         chosen = learning_rate.choose(load)
@@ -50,7 +50,7 @@ def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def slice_keys(table: pd.DataFrame) -> list[str]:
-    """The columns that a slice is made of: seq_len, num_kv_pairs."""
+    """Return the keys of a slice, which are columns: seq_len, num_kv_pairs."""
     return [part.split("=")[0] for part in str(table["slice"].iloc[0]).split(",")]
 
 

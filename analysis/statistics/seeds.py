@@ -1,4 +1,4 @@
-"""The interval that seeds leave around a mean, and around the share of them that solve the task."""
+"""Compute intervals from seeds: of their mean, and of the share of seeds that solve the task."""
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,15 @@ BOOTSTRAP, RANGE, NONE = "bootstrap 95 %", "min to max", "one seed"
 
 
 def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
-    """(low, high, how) for the mean over seeds.
+    """Return (low, high, how) for the mean over seeds.
 
     Four seeds or more: the percentile bootstrap over seeds, 2.5 % to 97.5 %, from a generator seeded here.
     Two and three: their range (the bootstrap's too for three, because 1 resample in 27 repeats the lowest).
     One: no interval, low and high are NaN.
 
-    Few seeds promise less than 95 %: in simulation the interval holds the true mean in 75 % of cases with
-    three seeds, 84 % with five, 90 % with ten.  Three seeds that either solve the task, with probability q,
-    or fail hold it in 3 q (1 - q) of cases: 75 % at q = .5, 63 % at .7, 27 % at .9.
+    Few seeds give less than 95 %: in simulation the interval contains the true mean in 75 % of cases with
+    three seeds, 84 % with five, 90 % with ten.  For three seeds that either solve the task, with probability
+    q, or fail, it does so in 3 q (1 - q) of cases: 75 % at q = .5, 63 % at .7, 27 % at .9.
     """
     scores = np.sort(scores)
     if len(scores) == 1:
@@ -31,7 +31,7 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
 
 
 def summary(scores: NDArray[np.float64]) -> dict[str, object]:
-    """What a row of a table says of seeds: accuracy (their mean), low, high, interval, seeds and each."""
+    """Return the columns on seeds: accuracy (their mean), low, high, interval, seeds, seed_accuracies."""
     low, high, how = interval(scores)
     return {
         "accuracy": float(scores.mean()), "low": low, "high": high, "interval": how, "seeds": len(scores),
@@ -40,12 +40,12 @@ def summary(scores: NDArray[np.float64]) -> dict[str, object]:
 
 
 def written(scores: NDArray[np.float64]) -> str:
-    """The seeds' scores as one word of a table: "0.25 0.5"."""
+    """Return the seeds' scores as one field of a table: "0.25 0.5"."""
     return " ".join(f"{score:.6g}" for score in scores)
 
 
 def apart(word: str) -> list[float]:
-    """The scores that `written` wrote, where they differ by more than APART; else none: the mean will do."""
+    """Return the scores in a field of `written` if they differ by more than APART; else [], for the mean."""
     scores = [float(score) for score in word.split()]
     return scores if max(scores) - min(scores) > APART else []
 
@@ -63,15 +63,13 @@ def settled(rows: pd.DataFrame) -> pd.Series:
 def resamples(
     count: int, draws: int = RESAMPLES, rng: np.random.Generator | None = None
 ) -> NDArray[np.int64]:
-    """[draws count]: which of so many seeds each resample of the bootstrap takes; without `rng` the same
-    ones always."""
+    """Return [draws count]: the indices of the seeds in each resample of the bootstrap; without `rng` always
+    the same."""
     return (rng or np.random.default_rng(0)).integers(count, size=(draws, count))
 
 
 def percentiles(draws: NDArray[np.float64]) -> tuple[float, float]:
-    """The middle 95 % of those draws that have a value (NaN: none of them does, or all agree to the last bit
-    because there was one seed to draw from).
-    """
+    """Return the middle 95 % of the finite draws; NaN: no draw is finite."""
     known = draws[np.isfinite(draws)]
     if not len(known):
         return np.nan, np.nan
@@ -80,13 +78,13 @@ def percentiles(draws: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def solved(scores: NDArray[np.float64], threshold: float = SOLVED) -> tuple[float, float, float]:
-    """(share, low, high): the seeds that score `threshold` or more, with `wilson`'s interval."""
+    """Return (share, low, high) of the seeds that score `threshold` or more, with `wilson`'s interval."""
     successes = int((scores >= threshold).sum())
     return (successes / len(scores), *wilson(successes, len(scores)))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (Wilson 1927): 3 of 3 leave 0.44 to 1, 0 of 3 leave 0 to 0.56."""
+    """Return Wilson's 95 % interval of a share (Wilson 1927): 3 of 3 give 0.44 to 1, 0 of 3 give 0 to .56."""
     from scipy.stats import binomtest  # a second, which few pictures need
 
     bounds = binomtest(successes, trials).proportion_ci(0.95, method="wilson")

@@ -1,4 +1,4 @@
-"""The points of a picture as a table for the terminal."""
+"""Print the points of a picture as a table for the terminal."""
 
 import math
 
@@ -18,12 +18,12 @@ HEADS = {
     "throughput": "tokens/s",
 }
 LEFT = ("mixer", "settings", "lr")
-SHARED = ("d_model", "lr", "seeds")  # said once, below the table, where all lines agree
-EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of its grid
+SHARED = ("d_model", "lr", "seeds")  # shown once, below the table, where all lines agree
+EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of the grid of learning rates
 
 
 def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> Table:
-    """One line a point, as `analysis.statistics.points.points` returns them; below, what all lines share."""
+    """Make a table with a line per row of `analysis.statistics.points.points`; below it, what all share."""
     table = slim(escape(title) or None)
     lines = [_cells(row, axis) for row in points.to_dict("records")]
     shared = [name for name in SHARED if len({line[name] for line in lines}) == 1] if len(lines) > 1 else []
@@ -38,7 +38,7 @@ def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> 
 
 
 def _cells(row: dict, axis: str) -> dict[str, str]:
-    """Column -> text."""
+    """Return column -> text, for one row."""
     apart = "" if row["causal"] else "not causal"
     apart = apart or ("" if row["exact_decode"] else "not decodable")
     apart = apart or ("at chance" if row["accuracy"] < row["chance"] + MARGIN else "")
@@ -56,7 +56,7 @@ def _cells(row: dict, axis: str) -> dict[str, str]:
 
 
 def _share(row: dict) -> str:
-    """Write how often a point is on the frontier when seeds are drawn again; a star: it is with these."""
+    """Write how often a point is on the frontier when seeds are drawn again; a star: it is as measured."""
     share = "" if math.isnan(row["frontier_share"]) else f"{row['frontier_share']:.2f}"
     return f"{share} *" if row["on_frontier"] else f"{share}  "
 

@@ -1,7 +1,7 @@
-"""Say after how many steps cells take off, where some never do: the statistics of survival, by scipy.
+"""Estimate after how many steps cells take off, though some never do: survival statistics, by scipy.
 
-A cell has taken off at the first validation at which one of its slices is half way from its chance to 1.  A
-cell that ends before is *censored*: it would have taken off later, or never.
+A cell has taken off at the first validation at which one of its slices is more than half way from its chance
+to 1.  A cell that ends before is *censored*: it would have taken off later, or never.
 """
 
 from itertools import combinations
@@ -18,9 +18,9 @@ HALF_WAY = 0.5
 
 
 def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """run_id, step, off: the first step at which each cell has taken off, or, where off is False, its last.
+    """Return run_id, step, off: the first step at which each cell has taken off; if off is False, its last.
 
-    metrics: of `zoo.results.load_metrics`; table: of `zoo.results.load`, for what chance is.
+    metrics: of `zoo.results.load_metrics`; table: of `zoo.results.load`, for the chance of each slice.
     """
     rows = metrics.loc[(metrics["split"] == "valid") & (metrics["metric"] == "accuracy")]
     chances = rows["slice"].map({name: chance(table, [str(name)]) for name in rows["slice"].unique()})
@@ -40,13 +40,13 @@ def censored(cells: pd.DataFrame) -> CensoredData:
 
 
 def share_off(cells: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(steps, shares): Kaplan and Meier's estimate of the share that has taken off by each step."""
+    """Return (steps, shares): Kaplan and Meier's estimate of the share that has taken off by each step."""
     curve = ecdf(censored(cells)).cdf
     return curve.quantiles, curve.probabilities
 
 
 def compared(cells: pd.DataFrame, by: str = "series") -> pd.DataFrame:
-    """Every two groups of cells by the two-sided log-rank test, an approximation for many cells.
+    """Compare every two groups of cells by the two-sided log-rank test, an approximation for many cells.
 
     a, b; off_a, cells_a (and of b): how many of how many have taken off; p, and p_holm over all rows.
     """
@@ -56,7 +56,7 @@ def compared(cells: pd.DataFrame, by: str = "series") -> pd.DataFrame:
         counts = [
             count for name in (a, b) for count in (sum(groups[name]["off"].tolist()), len(groups[name]))
         ]
-        with np.errstate(invalid="ignore"):  # NaN: all at one step, or nobody
+        with np.errstate(invalid="ignore"):  # NaN: all took off at one step, or none did
             p = logrank(censored(groups[a]), censored(groups[b])).pvalue
         rows.append((a, b, *counts, p))
     result = pd.DataFrame(rows, columns=["a", "b", "off_a", "cells_a", "off_b", "cells_b", "p"])

@@ -1,6 +1,6 @@
-"""Draw the seeds of each point again, many times, to see what other seeds would give.
+"""Draw the seeds of each point again, many times, to estimate what other seeds would give.
 
-The learning rate is not chosen anew in each draw: every interval is that of the chosen one.
+The learning rate is not chosen again in each draw: every interval is for the chosen one.
 """
 
 import numpy as np
@@ -16,19 +16,19 @@ RESAMPLES = 2_000
 
 
 def at_chosen(table: pd.DataFrame, chosen: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
-    """`seed_scores` at each point's chosen learning rate: one row a point and seed."""
+    """Return `seed_scores` at each point's chosen learning rate: a row per point and seed."""
     scores = seed_scores(table, split, of)
     return scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
 
 
 def resampled(scores: Floats, rng: np.random.Generator, draws: int = RESAMPLES) -> Floats:
-    """Means over seeds of scores [seeds, ...] drawn with replacement: [draws, ...].  What stands in one row
-    is drawn together."""
+    """Return the means over seeds of scores [seeds, ...] drawn with replacement: [draws, ...].  The values of
+    one seed are drawn together."""
     return scores[resamples(len(scores), draws, rng)].mean(axis=1)
 
 
 def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RESAMPLES) -> Floats:
-    """[draws, P]: the accuracy of each of the points when its own seeds are drawn again.
+    """Return [draws, P]: the accuracy of each point when its own seeds are drawn again.
 
     scores: of `at_chosen`, with the same slices as points.  The generator is seeded here.
     """
@@ -43,7 +43,7 @@ def on_frontier(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resi
     """Return how often each point is on the frontier when the seeds of every point are drawn again, 0 to 1.
 
     NaN for a point that does not contend, and for all where no point has two seeds.  A point with one seed
-    stays where it is in every draw, and looks surer than it is.
+    has the same accuracy in every draw, and so looks more certain than it is.
     """
     result = pd.Series(np.nan, index=points.index, name="frontier_share")
     allowed = contends(points) & points[x].notna()

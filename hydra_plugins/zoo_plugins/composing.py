@@ -1,4 +1,4 @@
-"""Compose cells for both launchers, over the search path that Hydra was started with."""
+"""Compose cells for both launchers, with the search path that Hydra was started with."""
 
 from abc import ABC
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ class ComposingLauncher(Launcher, ABC):
         self.hydra_context = hydra_context
 
     def composer(self) -> "Composer":
-        # here, because Hydra imports plugins in every program that uses it
+        # imported here, because Hydra imports plugins in every program that uses Hydra
         from zoo.config.compose import Composer
 
         assert self.hydra_context is not None

@@ -1,7 +1,7 @@
-"""The sweeper: the grids of a sweep file and of the command line, handed to the launcher whole.
+"""The sweeper: it passes all cells of a sweep file and of the command line to the launcher at once.
 
-Differs from Hydra's basic sweeper on purpose: nothing is composed here (the launcher composes every cell
-once, and reports all bad ones together), nothing is written, and the launcher's own report stands.
+It differs from Hydra's basic sweeper on purpose: it composes nothing (the launcher composes every cell once,
+and reports all bad ones together), writes nothing, and leaves the report to the launcher.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 
 
 class GridSweeper(Sweeper):
-    """axes, grids, exclude: as `zoo.config.grids.cells` explains them."""
+    """Sweeps over the cells of axes, grids and exclude, which `zoo.config.grids.cells` explains."""
 
     def __init__(self, axes: DictConfig, grids: Any, exclude: Any) -> None:
-        del axes, grids, exclude  # Hydra resolves them once more than was written: `setup` reads them itself
+        del axes, grids, exclude  # Hydra has resolved them once too often: `setup` reads them itself
         self.parts: Any = None
         self.hydra_context: HydraContext | None = None
         self.launcher: Launcher | None = None

@@ -1,4 +1,4 @@
-"""The local launcher: the cells of a sweep on this machine, n_workers at once."""
+"""The local launcher, which runs the cells of a sweep on this machine, n_workers at once."""
 
 from collections.abc import Sequence
 

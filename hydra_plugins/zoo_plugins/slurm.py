@@ -1,7 +1,7 @@
-"""The SLURM launcher: the cells of a sweep as job arrays on a cluster.
+"""The SLURM launcher, which runs the cells of a sweep as job arrays on a cluster.
 
-Differs from hydra-submitit-launcher on purpose: a cell is done when its record says so and not when its job
-has ended, what is done or queued is not submitted again, one cell's end is not another's, and one may leave.
+It differs from hydra-submitit-launcher on purpose: a cell is done when it has a record, not when its job has
+ended; done or queued cells are not submitted again; one failed cell ends no other; and one may disconnect.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from zoo.launch.slurm.settings import SlurmSettings
 
 class SlurmLauncher(SlurmSettings, ComposingLauncher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Submit what is missing, and follow it unless wait=false; SweepFailed if a cell failed."""
+        """Submit the missing cells, and follow them unless wait=false; SweepFailed if a cell failed."""
         from zoo.launch.slurm.submit import run_sweep
 
         run_sweep(self.composer(), job_overrides, self)

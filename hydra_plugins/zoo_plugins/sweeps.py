@@ -1,4 +1,4 @@
-"""sweeps/*.yaml as the config group `sweep`, in our program alone."""
+"""Make sweeps/*.yaml the config group `sweep`, in our own program only."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ GROUP = "sweep"
 
 
 class SweepFiles(ConfigSource):
-    """A folder of yamls without the level that names their group."""
+    """A config source: a folder of yamls without the folder level that names their group."""
 
     @staticmethod
     def scheme() -> str:
@@ -49,8 +49,8 @@ class SweepFiles(ConfigSource):
 
 
 class SweepPath(SearchPathPlugin):
-    """Hydra asks every installed plugin, in every program: only the one that reads our conf/ gets sweeps, and
-    the folder of --config-dir that our own commands name."""
+    """Adds sweeps and the folder of --config-dir to the search path, only in a program that reads our conf/:
+    Hydra asks every installed plugin in every program."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         if any(element.path.removeprefix("file://") == str(CONF) for element in search_path.get_path()):

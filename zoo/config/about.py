@@ -1,19 +1,19 @@
-"""Read the `about` section of a mixer's yaml: texts for sweeps and pictures, which its class never gets."""
+"""Read the `about` section of a mixer's yaml: texts for sweeps and pictures, not passed to its class."""
 
 from collections.abc import Mapping
 from typing import Any
 
-FAMILY = "other"  # of a mixer whose yaml names none; any word is one, with a colour of its own in pictures
+FAMILY = "other"  # of a mixer whose yaml names none; any word may be one, and gets its own colour in pictures
 
 
 def about(name: str, mixer: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of the mixer `name` (its yaml's stem), with what the yaml leaves out."""
+    """Return the `about` section of the mixer `name` (its yaml's stem), with defaults for missing keys."""
     section = mixer.get("about") or {}
     return {"label": name, "family": FAMILY, "knob": {}} | {k: v for k, v in section.items() if v is not None}
 
 
 def mistakes(name: str, mixer: Mapping[str, Any]) -> list[str]:
-    """A line for each thing in it that a record or a picture could not use."""
+    """Return a line for each entry of the section that a record or a picture could not use."""
     section = mixer.get("about")
     if not isinstance(section, Mapping | None):
         return [f"about (={section!r}) of mixer={name} must be {{label: NAME, family: NAME, knob: {{...}}}}."]

@@ -1,8 +1,8 @@
-"""The settings of a yaml held against the arguments of what they are to build, each mistake in one line.
+"""Check the settings of a yaml against the arguments of the class that they build, a line for each mistake.
 
-Types are checked by pydantic, and strictly.  A yaml holds what JSON does, so values are read as JSON: a list
-may become a tuple, and neither "3" nor 3.0 an integer.  Which keys are unknown or missing is said here:
-pydantic knows no nearest key.
+Types are checked strictly, by pydantic.  A yaml holds what JSON does, so values are read as JSON: a list may
+become a tuple, but neither "3" nor 3.0 an integer.  Unknown and missing keys are found here, because pydantic
+does not suggest the nearest key.
 """
 
 import inspect
@@ -16,10 +16,10 @@ from pydantic_core import ErrorDetails
 
 from zoo.common.checks import unknown
 
-# of pydantic's errors: no yaml holds such a thing, and its class may take another
+# pydantic's error for a type that no yaml can hold; the class may accept something else for it
 LENIENT = "needs_python_object"
 LIST, SETTINGS = "a list", "a {key: value} of settings"
-WORDS = {  # what pydantic misses, by the kind of its error
+WORDS = {  # what the value must be, by the type of pydantic's error
     **{"int_type": "an integer", "float_type": "a number", "bool_type": "true or false"},
     **{"string_type": "a word", "none_required": "null", "dict_type": SETTINGS, "dataclass_type": SETTINGS},
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), LIST),
@@ -37,10 +37,10 @@ def mistakes(
     supplied: Sequence[str] = (),
     partial: bool = False,
 ) -> list[str]:
-    """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`.
+    """Return a line for each unknown, missing (unless `partial`) or ill-typed argument of `target`.
 
-    supplied: arguments that the program gives.  `about` is for people and other parts of the program: no
-    argument.  What names a `_target_` is for `zoo.config.targets` to judge.
+    Keys are dotted, below `path`.  supplied: arguments that the program gives.  `about` is skipped, as it is
+    no argument.  A value with a `_target_` is checked by `zoo.config.targets`.
     """
     given = {key: value for key, value in given.items() if key != "about"}
     accepted, hints = parameters(target)
@@ -60,7 +60,7 @@ def mistakes(
 
 @cache
 def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
-    """Return the parameters of `target` and their types; a class's `**rest` is what the class above takes."""
+    """Return the parameters of `target` and their types; a class's `**rest` stands for its base class's."""
     own = dict(inspect.signature(target).parameters)
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
     rest = [name for name, parameter in own.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
@@ -71,7 +71,7 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter]
 
 
 def ill_typed(path: str, value: Any, hint: Any) -> list[str]:
-    """A line for each value, here or further inside, that is not of the type; [] where all are."""
+    """Return a line for each value, here or further inside, that is not of the type; [] if all are."""
     adapter = _adapter(hint)
     if adapter is None:
         return []
@@ -86,7 +86,7 @@ def ill_typed(path: str, value: Any, hint: Any) -> list[str]:
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:
     try:
         return TypeAdapter(hint, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
-    except PydanticUserError:  # a type that pydantic has no rule for: its class says what is wrong
+    except PydanticUserError:  # a type that pydantic cannot check: its class must do so itself
         return None
 
 
@@ -99,7 +99,7 @@ def _takes_null(adapter: TypeAdapter[Any]) -> bool:
 
 
 def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> list[str]:
-    """One for each place: of a union, pydantic names every type that the value there is not."""
+    """Return one line for each place, since pydantic gives an error for each type of a union."""
     if any(error["type"] == LENIENT for error in errors):
         return []
     by_place: dict[str, list[str]] = {}
@@ -118,7 +118,7 @@ def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> 
 
 
 def missed(error: ErrorDetails) -> str:
-    """Return, from an error of pydantic's, which values are allowed there."""
+    """Return in words, from an error of pydantic's, which values are allowed there."""
     if error["type"] == "literal_error":  # "'a', 'b' or 'c'"
         choices = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")  # pyright: ignore
         return f"one of {choices}" if ", " in choices else choices

@@ -1,7 +1,7 @@
-"""Refuse numbers that no setting may have, whatever it stands for; each part then states its own rule.
+"""Refuse numbers that no setting may have, whatever its meaning; each part then checks rules of its own.
 
-Nothing here means anything at infinity: `null` says "none" or "no bound".  Beyond the bounds there is only a
-slip of the finger, and behind it silence, a crash or a record of no use.
+No setting may be infinite: `null` stands for "none" or "no bound".  A number beyond the bounds is a slip of
+the finger, and would lead to a hang, a crash or a useless record.
 """
 
 import math
@@ -11,20 +11,20 @@ from typing import Any
 SEEDS = 2**32  # torch takes 64 bits, and a step draws at seed * 2**32 + step
 REAL = 1e12
 WHOLE = 2**24
-MOST = {  # of whole numbers that have a bound of their own
+MOST = {  # the bounds of whole numbers that have one of their own
     **{"d_model": 2**16, "n_layers": 1000, "batch_size": 2**16, "eval_batch_size": 2**16, "threads": 1024},
     # zoo.common.counter_rng: slots of an example, and a range of integers
     **{"seq_len": 2**20, "vocab_size": 2**22},
     **dict.fromkeys(("num_examples", "train_examples", "valid_examples", "test_examples"), 2**40),
     **dict.fromkeys(("max_examples", "checkpoint_every"), 2**40),
-    "doublings": 20,  # of one token: the longest row
+    "doublings": 20,  # of one token: the longest row that seq_len allows
 }
 
 
 def out_of_bounds(config: Mapping[str, Any]) -> list[str]:
-    """A line for each number that is beyond them: dotted keys, as on the command line.
+    """Return a line for each number out of bounds: dotted keys, as on the command line.
 
-    First of all the config's own: what a part holds follows them (task.seed is seed).
+    If a top key is wrong, only top keys are reported, since parts refer to them (task.seed is seed).
     """
     numbers = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
     return _refused(numbers) or _refused(config)
@@ -48,7 +48,7 @@ def refusal(path: str, value: float) -> str | None:
 
 
 def _numbers(path: str, node: Any) -> Iterator[tuple[str, float]]:
-    """Every number below a node, but for `about`, which is for people."""
+    """Yield the dotted key and value of every number below a node, except in `about`."""
     if isinstance(node, Mapping | list):
         for key, value in node.items() if isinstance(node, Mapping) else enumerate(node):
             if key != "about":

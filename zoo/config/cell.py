@@ -1,4 +1,4 @@
-"""A cell: one training run, fully described by its resolved config, and named by a hash of it."""
+"""Describe a cell: one training run, given by its resolved config and named by a hash of that config."""
 
 import hashlib
 import json
@@ -13,10 +13,10 @@ from zoo.config.about import about
 from zoo.config.settings import ADAMW, AdaptationConfig, OptimConfig, TrainerConfig, optim_settings, settings
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
-# keys that say where and how to run, not what
+# keys that say where and how to run, not what to run
 MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun", "keep_weights")
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
-# Settings added since the first cells, and what was so before them: who says that is named as before.
+# Settings added since the first cells, with the values that keep a cell, and so its run id, as before.
 USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _target_ of a mixer
     "cell": {"loss": "answers"},
     "trainer": {"callbacks": []},
@@ -31,21 +31,21 @@ USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _ta
     },
     "zoo.mixers.mamba3.Mamba3": {"decay_activation": "softplus"},
 }
-VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
+VARIED = ("lr", "seed")  # cells that differ in these only make one point of a plot
 
 
-@dataclass(frozen=True, eq=False)  # one object, one cell: what is built of it is kept by it
+@dataclass(frozen=True, eq=False)  # compared by identity, so that caches may be keyed by the object
 class Cell:
     """One training run, fully described.
 
     config: plain nested dicts, all interpolations resolved, layer patterns expanded; keys as in
         conf/config.yaml.  config["mixer"] is the chosen mixer's yaml (with `about`),
         config["model"]["layers"] the list of mixer yamls, one a layer (without `about`).
-    choices: group -> chosen stem.  overrides: what was asked for on the command line.
+    choices: group -> chosen stem.  overrides: the words of the command line.
     config_dir: the folder of the user's own yamls (--config-dir), "" where there is none.
     point: equal for cells that differ in nothing but seed and lr.
-    rerun: it is to be done once more, see zoo.launch.rerun.
-    parent: the cell that it starts from, where words name that (zoo/config/start.py).
+    rerun: it is to run again although it is done, see zoo.launch.rerun.
+    parent: the cell that it starts from, if `start` names it by words (zoo/config/start.py).
     """
 
     config: dict[str, Any]
@@ -58,12 +58,12 @@ class Cell:
 
     @property
     def lineage(self) -> tuple["Cell", ...]:
-        """The cells that must have been trained, in order, and itself."""
+        """Return the cells that must be trained before this one, in order, and this cell."""
         return (*(self.parent.lineage if self.parent else ()), self)
 
     @property
     def start(self) -> str | None:
-        """The run id of the cell whose weights it begins with; None: it begins with fresh ones."""
+        """Return the run id of the cell whose weights it begins with; None: it begins with fresh ones."""
         return Path(start).name if (start := self.config.get("start")) else None
 
     @property
@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def lr(self) -> float:
-        """The peak rate.  ValueError: it is no positive number."""
+        """Return the peak learning rate.  ValueError: it is no positive number."""
         rate = self.config["lr"]
         if not (math.isfinite(rate) and rate > 0):
             raise ValueError(f"lr (={rate}) must be a positive number.")
@@ -95,17 +95,17 @@ class Cell:
 
     @property
     def population(self) -> int | str:
-        """Return the number of cells that may train as one; "auto": as many as is measured to pay."""
+        """Return the number of cells that may train as one; "auto": as many as measurements show to pay."""
         return self.config["population"]
 
     @property
     def keep_weights(self) -> bool | str:
-        """Return whether to keep final weights; "auto": below 50 MB, and in queued cells without the key."""
+        """Return whether to keep final weights; "auto": below 50 MB.  A queued cell may lack the key."""
         return self.config.get("keep_weights", "auto")
 
     @cached_property
     def optim(self) -> OptimConfig:
-        """ValueError, one line: a setting that is unknown, missing or out of its range."""
+        """Return the settings of conf/optim.  ValueError: a setting is unknown, missing or out of range."""
         return optim_settings(self.config["optim"])
 
     @cached_property
@@ -121,7 +121,7 @@ class Cell:
 
     @property
     def task(self) -> str:
-        """Stem of the task's yaml."""
+        """Return the stem of the task's yaml."""
         return self.choices["task"]
 
     @property
@@ -130,12 +130,12 @@ class Cell:
         return self.config["task"]
 
     def with_task(self, settings: dict[str, Any]) -> "Cell":
-        """The same cell, but for its task."""
+        """Return the same cell with another task."""
         return replace(self, config=self.config | {"task": settings})
 
     @property
     def results(self) -> str:
-        """The folder of records that it belongs to."""
+        """Return the results folder that the cell belongs to."""
         return self.config["results"]
 
     @property
@@ -159,24 +159,24 @@ class Cell:
 
     @property
     def mixer(self) -> str:
-        """Stem of the chosen mixer's yaml."""
+        """Return the stem of the chosen mixer's yaml."""
         return self.choices["mixer"]
 
     @property
     def chosen_layer(self) -> int:
-        """The first layer that is the chosen mixer as its yaml has it, else the last."""
+        """Return the index of the first layer with the chosen mixer's own settings, else of the last."""
         layers = self.layers
         return layers.index(self.mixer_settings) if self.mixer_settings in layers else len(layers) - 1
 
     @property
     def science(self) -> dict[str, Any]:
-        """Return what of the config decides the numbers: no folders, logger, machine or legend texts."""
+        """Return the part of the config that decides the numbers: no folders, logger, machine or texts."""
         left_out = (*MACHINE_ONLY, *USUAL["cell"])
         config = {key: value for key, value in self.config.items() if key not in left_out} | self.unusual
         if isinstance(start := config.pop("start", None), str):
-            config["start"] = Path(start).name  # wherever it lies
+            config["start"] = Path(start).name  # the folder around it does not count
         elif start is not None:
-            config["start"] = start  # words, of a point
+            config["start"] = start  # words, as in the config of a point
         for group in ("mixer", "block", "model", "trainer"):
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
         config["mixer"] = _unusual(config["mixer"])
@@ -189,7 +189,7 @@ class Cell:
 
     @property
     def unusual(self) -> dict[str, Any]:
-        """Top keys that are not as usual, and decide what a task asks."""
+        """Return the top keys (`loss`) that differ from their usual values, which change the task."""
         return _unusual({key: self.config[key] for key in USUAL["cell"] if key in self.config}, "cell")
 
     @cached_property
@@ -223,7 +223,7 @@ class Cell:
 
 
 def without_starts(cells: Collection[Cell]) -> list[Cell]:
-    """Those that no other of them starts from."""
+    """Return the cells from which no other of these cells starts."""
     starts = {cell.parent.run_id for cell in cells if cell.parent is not None}
     return [cell for cell in cells if cell.run_id not in starts]
 
@@ -244,13 +244,13 @@ def _usual(settings: dict[str, Any], group: str | None = None) -> dict[str, Any]
 
 
 def hashed(value: Any) -> str:
-    """Twelve hex digits of a JSON value; keys in any order, 1 and 1.0 are one."""
+    """Return a hash of a JSON value, twelve hex digits; keys in any order, and 1 equals 1.0."""
     text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _canonical(value: Any) -> Any:
-    """1.0 and 1 are one number, so one cell."""
+    """Return the value with 1.0 as 1: they are one number, and must make one cell."""
     if isinstance(value, dict):
         return {key: _canonical(item) for key, item in value.items()}
     if isinstance(value, list):

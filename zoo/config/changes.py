@@ -1,4 +1,4 @@
-"""The settings of one yaml, and the words KEY=VALUE that change them."""
+"""Read the settings of one yaml, and change them by words KEY=VALUE."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from zoo.common.foreign import visible
 from zoo.config.settings import flat
 from zoo.config.words import parse
 
-EVALUATION, TASK = "evaluation", "task"  # the groups of a question
+EVALUATION, TASK = "evaluation", "task"  # the groups that zoo.evaluate takes
 
 
 def settings_of(path: Path) -> dict[str, Any]:
     """Read the settings in a yaml.  ValueError, one line: it cannot be read, or holds no settings."""
-    if not path.is_file():  # a pipe would be waited for
+    if not path.is_file():  # reading a pipe might never end
         raise ValueError(f"{visible(str(path))} is no file.")
     try:
         content: Any = OmegaConf.to_container(OmegaConf.load(path))
@@ -34,7 +34,7 @@ def settings_of(path: Path) -> dict[str, Any]:
 
 
 def yaml_mistake(error: yaml.YAMLError) -> str:
-    """Return the file, the line and what is wrong there."""
+    """Return in one line the file, the line number and the mistake there."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return f"cannot read a yaml: {one_line(error)}"
@@ -42,7 +42,7 @@ def yaml_mistake(error: yaml.YAMLError) -> str:
 
 
 def setting(word: str) -> Override:
-    """Read KEY=VALUE of one of the two groups.  ValueError or HydraException, one line: it is none."""
+    """Read KEY=VALUE of one of the two groups.  ValueError or HydraException, one line: no such word."""
     override = parse(word)
     key, line = override.key_or_group, override.input_line
     if override.is_sweep_override():
@@ -58,7 +58,7 @@ def setting(word: str) -> Override:
 
 
 def changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
-    """Return the settings with other values.  ValueError, one line: no such key, or one inside a list."""
+    """Return the changed settings.  ValueError, one line: no such key, or a key inside a list."""
     changed = copy.deepcopy(dict(settings))
     for override in changes:
         *path, last = override.key_or_group.removeprefix(f"{group}.").split(".")

@@ -1,4 +1,4 @@
-"""Read the key=value words of a command, and say in one line what is wrong with them."""
+"""Read the key=value words of a command, and report each mistake in one line."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -40,7 +40,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 
 
 def readable(argv: Sequence[str]) -> list[str]:
-    """A folder may be called anything (~, umlauts, 2024): what Hydra would not take as a word is quoted."""
+    """Quote the names of folders (~, umlauts, 2024) that Hydra would not read as a word."""
     return [_quoted(word) if word.startswith(("results=", "start=")) else word for word in argv]
 
 
@@ -77,14 +77,14 @@ def _quoted(word: str) -> str:
 
 
 def composer_of(args: Namespace) -> Composer:
-    """args: as Hydra's parser reads the command line."""
+    """Return the composer for a command line, `args` as `parsed` reads it."""
     return composer(Path(args.config_dir) if args.config_dir else None)
 
 
 def asks_hydra(args: Namespace) -> bool:
-    """Return whether Hydra must answer: one of its flags (--cfg, --info), or for one cell a word of its own.
+    """Return whether Hydra must run: for one of its flags (--cfg, --info), or a hydra word without -m.
 
-    A cell, and a sweep, are composed without it, and once.
+    Otherwise cells and sweeps are composed without Hydra's main function, and only once.
     """
     ours = ("overrides", "multirun", "config_dir")
     flags = {key: value for key, value in vars(args).items() if key not in ours}
@@ -93,7 +93,7 @@ def asks_hydra(args: Namespace) -> bool:
 
 
 def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
-    """Our own words for what Hydra refused, a line each."""
+    """Explain an error of Hydra in our own words, a line for each mistake."""
     if isinstance(error, yaml.YAMLError):
         return yaml_mistake(error)
     try:
@@ -104,7 +104,7 @@ def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
 
 
 def check(args: Namespace) -> None:
-    """Refuse, in one ValueError, what Hydra would answer with a traceback or in words of its own."""
+    """Raise ValueError, one line, where Hydra would answer with a traceback or in its own words."""
     hydra_flag = next((flag for flag in ("cfg", "info") if getattr(args, flag)), None)
     if args.multirun and hydra_flag:
         raise ValueError(
@@ -122,7 +122,7 @@ def check(args: Namespace) -> None:
 
 
 def _sweeper_mistakes(args: Namespace) -> list[str]:
-    """A part of a sweep file that no sweep has."""
+    """Return a line for each key of a sweep file that no sweep has."""
     sweeper = composer_of(args).hydras(deferred(args, args.overrides)).sweeper
     if sweeper.get("_target_") != SWEEPER:
         return []
@@ -131,10 +131,10 @@ def _sweeper_mistakes(args: Namespace) -> list[str]:
 
 
 def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictConfig]:
-    """The cells that the command line spans, as words, and Hydra's part of the config (hydra.launcher).
+    """Return the cells that the command line spans, as words, and Hydra's part of the config.
 
-    The same cells that `python -m zoo.run -m` hands to its launcher.  HydraException or ValueError: see
-    `mistakes`.
+    They are the cells that `python -m zoo.run -m` hands to its launcher (hydra.launcher in that config).
+    HydraException or ValueError: see `mistakes`.
     """
     args = Namespace(**vars(args) | {"multirun": True})
     hydras = composer.hydras(deferred(args, args.overrides))
@@ -146,7 +146,7 @@ def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictC
 
 
 def one_cell(args: Namespace, argv: list[str]) -> list[str]:
-    """Return the words for Hydra; without -m they must name one cell, as those of a record do."""
+    """Return the words for Hydra; ValueError: without -m, they do not name exactly one cell."""
     if args.multirun:
         return argv
     swept = [line for line in args.overrides if parse(line).is_sweep_override()]
@@ -155,14 +155,14 @@ def one_cell(args: Namespace, argv: list[str]) -> list[str]:
         raise ValueError("\n".join(lines))
     if args.cfg:
         return argv
-    # Hydra would run the cell here, and not ask the launcher
+    # without -m Hydra would run the cell in this process and ignore the launcher
     for line in args.overrides:
         if _key(line) == LAUNCHER and parse(line).value() in composer_of(args).options(LAUNCHER):
             raise ValueError(f"{line} is for sweeps, and one cell would run in this process: add -m.")
     if "sweep" not in map(_key, args.overrides):
         return argv
     matches, _ = spanned(composer_of(args), args)
-    exact = [words for words in matches if set(words) == set(args.overrides)]  # a record's words are whole
+    exact = [words for words in matches if set(words) == set(args.overrides)]  # as a record's words
     matches = exact[:1] or matches
     if len(matches) > 1:
         name = next(line for line in args.overrides if _key(line) == "sweep")
@@ -171,9 +171,9 @@ def one_cell(args: Namespace, argv: list[str]) -> list[str]:
 
 
 def deferred(args: Namespace, argv: list[str]) -> list[str]:
-    """Make a setting of what is swept (mixer.window=8) an axis of one value.
+    """Turn a setting of a swept group (mixer.window=8) into an axis of one value.
 
-    Otherwise Hydra would look for the key in the default mixer, before it knows which are swept.
+    Otherwise Hydra would look for the key in the default mixer, before it knows the swept ones.
     ValueError: a group without a name.
     """
     for line in args.overrides:

@@ -1,9 +1,9 @@
 """Compose cells from command-line overrides as Hydra does, but each set of group choices only once.
 
-Plain Hydra takes a tenth of a second a cell, and its own sweeper composes every cell twice.  Here the files
+Plain Hydra takes a tenth of a second per cell, and its own sweeper composes every cell twice.  Here the files
 are read and merged once for each set of group choices (zoo/config/yamls.py).  The value overrides of a point
 are then applied to a copy, and all its cells get their seeds and learning rates from one template
-(zoo/config/template.py); the outcome is the same (tests/config/test_config.py).
+(zoo/config/template.py); the result is the same (tests/config/test_config.py).
 """
 
 import copy
@@ -48,19 +48,19 @@ NEEDED = (*GROUPS, *KEYS)
 
 @dataclass(frozen=True)
 class Point:
-    """Cells that differ in seed and lr alone.  usual: what these are where no word gives them."""
+    """Cells that differ in seed and lr only.  usual: seed and lr where no word gives them."""
 
     template: dict[str, Any]
     usual: dict[str, Any]
     choices: dict[str, str]
 
     def config(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The config of one of its cells; given: seed or lr, where words give them."""
+        """Return the config of one of its cells; given: seed or lr, where words give them."""
         return filled(self.template, self.usual | given)
 
     @cached_property
     def name(self) -> str:
-        """The run id with seed and lr set aside, wherever else they are referred to."""
+        """Return the point's name: the run id with a fixed seed and lr, also in keys that refer to them."""
         return Cell(self.config({"seed": 0, "lr": 1}), self.choices).run_id
 
 
@@ -78,7 +78,7 @@ class Composer:
         self._points: dict[tuple[str, ...], Point | None] = {}
 
     def cell(self, overrides: Iterable[str]) -> Cell:
-        """The cell that `python -m zoo.run OVERRIDES` would run.
+        """Return the cell that `python -m zoo.run OVERRIDES` would run.
 
         ValueError, one line for each mistake: an unknown key, group or name, with the nearest valid one.
         """
@@ -89,7 +89,7 @@ class Composer:
             raise ValueError(self._explained(error, overrides)) from error
 
     def _of_point(self, overrides: tuple[str, ...]) -> Cell | None:
-        """None: its config follows its seed or lr in another way than holding them."""
+        """Return the cell from its point's template; None: seed or lr have an effect beyond their holes."""
         parsed = [parse(line) for line in overrides]
         varied = {o.key_or_group: o for o in parsed if o.key_or_group in VARIED}
         if not all(map(is_plain, varied.values())):
@@ -109,7 +109,7 @@ class Composer:
         return Cell(*self._resolved(overrides), overrides, stand_in.run_id, self.config_dir)
 
     def _point(self, words: tuple[str, ...]) -> "Point | None":
-        """All cells with these words, whatever their seed and lr."""
+        """Return the point of all cells with these words, whatever their seed and lr; None: no template."""
         self._refuse(words)
         cfg, choices = self.config(words)
         if any(OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, key) for key in VARIED):
@@ -117,7 +117,7 @@ class Composer:
         usual = {key: cfg[key] for key in VARIED}
         try:
             made = template(lambda values: self._expanded(_with(cfg, values)))
-        except (OmegaConfBaseException, ValueError):  # said better of the words themselves
+        except (OmegaConfBaseException, ValueError):  # `_by_itself` then gives a better message
             return None
         return None if made is None else Point(made, usual, choices)
 
@@ -126,7 +126,7 @@ class Composer:
             raise ValueError("\n".join(mistakes))
 
     def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
-        """A key inside a {...} value has no override of its own: OmegaConf names it."""
+        """Return an error in one line; OmegaConf names a wrong key inside a {...} value (no override)."""
         cause = error.__cause__ or error
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
@@ -134,7 +134,7 @@ class Composer:
         return f"{first_line(error)} [{' '.join(overrides)}]"
 
     def mistakes(self, overrides: Iterable[str]) -> list[str]:
-        """One line for each override that names nothing; what is swept over is left to its cells."""
+        """Return a line for each override that names nothing; swept overrides are checked in their cells."""
         try:
             return self._mistakes([o for o in map(parse, overrides) if not o.is_sweep_override()])
         except (HydraException, OmegaConfBaseException) as error:
@@ -154,7 +154,7 @@ class Composer:
         return [line for o in parsed if o not in groups for line in wrong_key(o, keys)]
 
     def _chooses(self, override: Override) -> bool:
-        """group=name, rather than key=value; group={...} is a value too."""
+        """Return whether the override is group=name, not key=value; group={...} is a value too."""
         return self.yamls.is_group(override.key_or_group) and not isinstance(override.value(), dict)
 
     def _wrong_choice(self, override: Override) -> list[str]:
@@ -173,14 +173,14 @@ class Composer:
         return self._known_keys[groups]
 
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
-        """The composed config before interpolation, the caller's own copy, and the group choices."""
+        """Return a copy of the composed config, before interpolation, and the group choices."""
         overrides = tuple(overrides)
         groups = tuple(line for line in overrides if self._chooses(parse(line)))
         base, choices = self.yamls.composed(groups)
         cfg = copy.deepcopy(base)
         values = [parse(line) for line in overrides if line not in groups]
         if any(override.key_or_group == "start" for override in values):
-            cfg["start"] = None  # other words take the place of those of an experiment, and join none
+            cfg["start"] = None  # the words of `start` replace those of an experiment, and do not merge
         for override in values:
             yamls.change(cfg, override)
         return cfg, choices
@@ -190,20 +190,20 @@ class Composer:
         return self._expanded(cfg), choices
 
     def sweep(self, words: Sequence[str], task: TaskFunction) -> None:
-        """Run the sweep as its sweeper and launcher do; task: of a cell, for launchers that are not ours."""
+        """Run the sweep with its sweeper and launcher; task: runs a cell, for launchers that are not ours."""
         yamls.sweep(self.user_conf, words, task)
 
     def hydras(self, overrides: Iterable[str]) -> DictConfig:
-        """Hydra's own part of a sweep's config: hydra.sweeper and hydra.launcher as these words leave them.
+        """Return Hydra's own part of a sweep's config: hydra.sweeper and hydra.launcher under these words.
 
-        What is swept over is left out: it belongs to the cells.  HydraException: a word names nothing.
+        Swept words are left out, as they belong to the cells.  HydraException: a word names nothing.
         """
         fixed = [line for line in overrides if not parse(line).is_sweep_override()]
         cfg = self.loader.load_configuration(ROOT, fixed, run_mode=RunMode.MULTIRUN)
         return cfg.hydra
 
     def options(self, group: str) -> list[str]:
-        """The names of the yamls of a group, ours and those of --config-dir."""
+        """Return the names of the yamls of a group, ours and those of --config-dir."""
         return self.yamls.options(group)
 
     def _expanded(self, cfg: DictConfig) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _with(cfg: DictConfig, values: Mapping[str, Any]) -> DictConfig:
 
 
 def _apart(cell: Cell) -> Cell:
-    """`rerun` is about this command and no part of what a cell is: its record does not hold it."""
+    """Take `rerun` out of the config and words of a cell: it belongs to the command, not to the record."""
     config = dict(cell.config)
     rerun = config.pop("rerun")
     if not isinstance(rerun, bool):
@@ -242,18 +242,18 @@ def _apart(cell: Cell) -> Cell:
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:
-    """The cell that `python -m zoo.run [--config-dir CONFIG_DIR] OVERRIDES` would run."""
+    """Return the cell that `python -m zoo.run [--config-dir CONFIG_DIR] OVERRIDES` would run."""
     return composer(config_dir).cell(overrides)
 
 
 def composer(config_dir: Path | None = None) -> Composer:
-    """A composer over our conf/ and, where given, one more folder laid out like it."""
+    """Return a composer over our conf/ and, where given, one more folder laid out like it."""
     check_config_dir(config_dir)
     return Composer(yamls.loader(config_dir))
 
 
 def _from_here(path: Path | None) -> str:
-    """--config-dir as a command repeats it: from where we are if it lies below, else whole; "" without."""
+    """Return --config-dir for a command that repeats it: relative if below the current folder; "" if None."""
     if path is None:
         return ""
     here = Path.cwd().resolve()

@@ -1,7 +1,7 @@
-"""The cells of a sweep, as words: a union of grids, times shared axes, less exclusions.
+"""List the cells of a sweep, as words: a union of grids, times shared axes, less exclusions.
 
 An axis is a key with its values.  Axes are multiplied; those under `zip` move together, row by row.  A
-sweep is {axes, grids, exclude}: see sweeps/README.md, which says what the command line changes.
+sweep is {axes, grids, exclude}: see sweeps/README.md, which also explains how the command line changes it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType
 
 from zoo.common.checks import unknown
 
-SELECTOR = "mixer"  # on the command line this key picks grids; every other one replaces an axis
+SELECTOR = "mixer"  # on the command line this key selects grids; every other key replaces an axis
 GROUP = "sweep"  # the file that the axes come from
 ZIP = "zip"
-MOST = 1_000_000  # cells of a sweep; more take minutes before anything is said
+MOST = 1_000_000  # cells of a sweep; more would take minutes before the first message
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Key -> its words ("d_model=64", ...), equally many for each: the keys of one axis move together."""
+    """An axis: key -> its words ("d_model=64", ...), equally many for each key, which move together."""
 
     words: dict[str, tuple[str, ...]]
 
@@ -32,7 +32,7 @@ class Axis:
         return len(next(iter(self.words.values())))
 
     def rows(self) -> list[dict[str, str]]:
-        """Key -> word, for each place on the axis."""
+        """Return key -> word, for each place on the axis."""
         return [dict(zip(self.words, row, strict=True)) for row in zip(*self.words.values(), strict=True)]
 
 
@@ -40,7 +40,7 @@ Grid = tuple[Axis, ...]
 
 
 def cells(parts: Mapping[str, Any], arguments: Iterable[str], loader: ConfigLoader) -> list[list[str]]:
-    """Every cell of the sweep `parts` as the command line's `arguments` change it; later axes turn faster.
+    """Return every cell of the sweep `parts`, changed by the command line's `arguments`; last axis fastest.
 
     parts: {"axes": {key: values}, "grids": [{key: values}], "exclude": [{key: values}]}, where values are a
         list, one value, or a string as on the command line ("8,16", "range(4)", "glob(linear_*)"); the key
@@ -72,16 +72,16 @@ def cells(parts: Mapping[str, Any], arguments: Iterable[str], loader: ConfigLoad
 
 
 class Reader:
-    """Read axes from a sweep's yaml and from the command line."""
+    """Reads axes from a sweep's yaml and from the command line."""
 
     def __init__(self, parser: OverridesParser) -> None:
         self.parser = parser
         self._values: dict[str, Any] = {}
 
     def arguments(self, lines: Iterable[str]) -> dict[str, Axis]:
-        """Key -> its axis.  A later word takes the place of one value, not of several.
+        """Return key -> its axis.  A later word replaces an earlier one of a single value.
 
-        ValueError: one that would, or that is no axis.
+        ValueError: a word would replace several values, or is no axis.
         """
         given: dict[str, Axis] = {}
         for line in lines:
@@ -104,7 +104,7 @@ class Reader:
         return key, Axis({key: words})
 
     def axes(self, node: Any, where: str) -> Grid:
-        """{key: values}, with `zip` inside."""
+        """Return the axes of {key: values}, which may hold `zip`."""
         axes: list[Axis] = []
         for key, values in _mapping(node, where).items():
             zips = (values if isinstance(values, list) else [values]) if key == ZIP else [{key: values}]
@@ -133,7 +133,7 @@ class Reader:
         return words
 
     def exclusion(self, node: Any, known: set[str]) -> dict[str, list[Any]]:
-        """Key -> the values that are left out together."""
+        """Return key -> values: a cell that has one of the values of every key is excluded."""
         for key in _mapping(node, "exclude"):
             if key not in known:
                 raise ValueError(unknown("axis", key, sorted(known)) + " [exclude]")
@@ -157,7 +157,7 @@ class Reader:
 
 
 def _words(override: Override) -> tuple[str, ...]:
-    """One word for each value: "d_model=64,128" -> "d_model=64", "d_model=128"."""
+    """Return one word for each value: "d_model=64,128" -> "d_model=64", "d_model=128"."""
     key = override.get_key_element()
     if override.is_sweep_override():
         if not override.is_discrete_sweep():
@@ -182,7 +182,7 @@ def _refuse_more(count: int, who: str, what: str) -> None:
 
 
 def as_text(value: Any) -> str:
-    """A yaml value as it is written on the command line."""
+    """Return a yaml value as it is written on the command line."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{as_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -207,7 +207,7 @@ def _keys(*grids: Grid) -> set[str]:
 
 
 def _joined(grid: Grid, shared: Grid, where: str) -> Grid:
-    """The grid's own axes, then the shared ones that it does not set itself."""
+    """Return the grid's own axes, then the shared axes that it does not set itself."""
     keys = _keys(grid)
     for axis in shared:
         both = keys & axis.words.keys()
@@ -220,7 +220,7 @@ def _joined(grid: Grid, shared: Grid, where: str) -> Grid:
 
 
 def _selected(grids: Iterable[Grid], wanted: Sequence[str], shared: Grid) -> list[Grid]:
-    """The grids of the wanted mixers alone; a mixer that has none gets the shared axes."""
+    """Return the grids of the wanted mixers only; a mixer without a grid gets the shared axes."""
     grids = list(grids)
     named = {word for grid in grids for axis in grid for word in axis.words.get(SELECTOR, ())}
     narrowed = [tuple(_only(axis, wanted) for axis in grid) for grid in grids]
@@ -236,14 +236,14 @@ def _only(axis: Axis, wanted: Sequence[str]) -> Axis:
 
 
 def _changed(grid: Grid, given: Mapping[str, Axis]) -> Grid:
-    """The grid with the command line's values in the place of its own; what it has not comes in front."""
+    """Return the grid with the command line's values instead of its own; new keys come first."""
     keys = _keys(grid)
     front = (axis for key, axis in given.items() if key not in keys)
     return *front, *(_replaced(axis, given) for axis in grid)
 
 
 def _replaced(axis: Axis, given: Mapping[str, Axis]) -> Axis:
-    """One value stands for all rows; otherwise the keys of a zipped axis must still be equally many."""
+    """Replace the words of an axis; one value stands for all rows, else zipped keys need equally many."""
     words = {key: given[key].words[key] if key in given else old for key, old in axis.words.items()}
     if len({len(line) for line in words.values()} - {1}) > 1:
         changed = next(key for key in words if key in given and len(words[key]) > 1)
@@ -256,6 +256,6 @@ def _replaced(axis: Axis, given: Mapping[str, Axis]) -> Axis:
 
 
 def _rows(grid: Grid) -> Iterator[dict[str, str]]:
-    """Key -> word, for each combination of the grid's axes."""
+    """Yield key -> word, for each combination of the grid's axes."""
     for rows in product(*(axis.rows() for axis in grid)):
         yield {key: word for row in rows for key, word in row.items()}

@@ -1,4 +1,4 @@
-"""`python -m zoo.run --help`: every group, and the chosen yamls, with the comments beside their keys."""
+"""Write `python -m zoo.run --help`: every group, and the chosen yamls with the comments on their keys."""
 
 import re
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from zoo.config.compose import ROOT, Composer
 from zoo.config.paths import SWEEPS_PATH
 from zoo.config.words import parse
 
-WHOLE = ("sweep", "experiment", "adaptation")  # groups whose files set keys of any other
-OURS = re.compile(r"^(defaults|hydra|about):.*\n([ \t]+.*\n|\n)*", re.MULTILINE)  # not for the command line
+WHOLE = ("sweep", "experiment", "adaptation")  # groups whose files set keys of other groups
+OURS = re.compile(r"^(defaults|hydra|about):.*\n([ \t]+.*\n|\n)*", re.MULTILINE)  # not settable by words
 
 
 def help_text(composer: Composer, overrides: Sequence[str], width: int) -> str:
@@ -36,13 +36,13 @@ def help_text(composer: Composer, overrides: Sequence[str], width: int) -> str:
 
 
 def _groups(composer: Composer, width: int) -> str:
-    names = sorted(set(composer.loader.list_groups("")) - {"hydra", "evaluation"})  # that is for zoo.evaluate
+    names = sorted(set(composer.loader.list_groups("")) - {"hydra", "evaluation"})  # zoo.evaluate's
     lines = (f"{name}: {', '.join(composer.options(name))}" for name in names)
     return "\n".join("\n".join(wrap(line, width, subsequent_indent="  ")) for line in lines)
 
 
 def _text(composer: Composer, name: str) -> str:
-    """Read the yaml as it stands in its file, but for what is not for the command line."""
+    """Read the text of a yaml, without the parts that the command line cannot set."""
     source = composer.yamls.source(name)
     assert source is not None
     inner = name.removeprefix("sweep/") if source.full_path() == SWEEPS_PATH else name

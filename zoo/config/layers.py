@@ -1,4 +1,4 @@
-"""The layers of a model, from a pattern of mixers (model.layers) that repeats over its depth."""
+"""Make the layers of a model from a pattern of mixers (model.layers) that repeats over its depth."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +8,10 @@ from zoo.config.bounds import refusal
 
 
 def unrolled(config: dict[str, Any], other: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """The settings of each layer of a resolved config, the first layer first.
+    """Return the settings of each layer of a resolved config, the first layer first.
 
-    other: what `mixer=NAME` would give, of a NAME in the pattern.  ValueError, one line: no such pattern.
+    other: returns the settings under `mixer=NAME`, for a NAME in the pattern.  ValueError, one line: a wrong
+    pattern.
     """
     pattern = config["model"].get("layers")
     if not isinstance(pattern, list) or not pattern:
@@ -20,7 +21,7 @@ def unrolled(config: dict[str, Any], other: Callable[[str], dict[str, Any]]) -> 
     for name, changes in entries:
         mixer = config["mixer"] if name == "mixer" else other(name)
         layers.append(_merged(name, {key: mixer[key] for key in mixer if key != "about"}, changes))
-    # zoo.launch.preflight says what is wrong with any other
+    # zoo.launch.preflight explains an n_layers that is no integer
     depth = config["n_layers"] if isinstance(config["n_layers"], int) else 0
     if too_many := refusal("n_layers", depth):
         raise ValueError(too_many)
@@ -30,7 +31,7 @@ def unrolled(config: dict[str, Any], other: Callable[[str], dict[str, Any]]) -> 
 
 
 def _entry(entry: Any) -> tuple[str, dict[str, Any]]:
-    """A layer of a pattern: which mixer, and what is changed of its settings."""
+    """Return the mixer that a layer of the pattern names, and the changes of its settings."""
     name, changes = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else (entry, {})
     if not isinstance(name, str) or not isinstance(changes, dict):
         raise ValueError(
@@ -40,7 +41,7 @@ def _entry(entry: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _all_reached(names: list[str], depth: int) -> None:
-    """A pattern cut off before its mixer would train something else under the mixer's name."""
+    """Refuse a depth that cuts off a mixer of the pattern: the cell's name would promise that mixer."""
     last = max(names.index(name) for name in names)
     if depth <= last:
         raise ValueError(
@@ -50,7 +51,7 @@ def _all_reached(names: list[str], depth: int) -> None:
 
 
 def _merged(path: str, settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`settings` with `changes`, which may name only what is there."""
+    """Return `settings` with `changes`, which may only name existing keys."""
     merged = dict(settings)
     for key, value in changes.items():
         if key not in settings:

@@ -14,7 +14,7 @@ def _data_folder(name: str) -> Path:
 CONF = _data_folder("conf")
 SWEEPS = _data_folder("sweeps")
 SWEEPS_PATH = f"zoo-sweeps://{SWEEPS}"  # on Hydra's search path
-# --config-dir, while Hydra collects its path
+# --config-dir, while Hydra builds its search path
 USER_CONF: ContextVar[Path | None] = ContextVar("USER_CONF", default=None)
 
 
@@ -25,6 +25,6 @@ def check_config_dir(folder: Path | str | None) -> None:
 
 
 def yamls_of(group: str, own: Path | str | None = None) -> dict[str, Path]:
-    """Map each name of a group to its yaml; a folder of one's own goes before ours."""
+    """Return name -> yaml of a group; a yaml in the user's folder `own` replaces ours of the same name."""
     folders = [CONF] if own is None else [CONF, Path(own)]
     return {path.stem: path for folder in folders for path in sorted((folder / group).glob("*.yaml"))}

@@ -1,4 +1,4 @@
-"""conf/optim and conf/trainer, checked."""
+"""Check the settings of conf/optim, conf/trainer and conf/adaptation."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +13,11 @@ ADAMW = "torch.optim.AdamW"
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
-    """conf/optim/*.yaml, checked.  batch sizes in rows; warmup as a fraction of all steps.
+    """The checked settings of conf/optim/*.yaml.  Batch sizes in rows; warmup as a fraction of all steps.
 
     check_val_every_n_epoch: epochs from one validation to the next; the last epoch always has one.
     schedule: a word, or a class with its settings, see zoo.training.lr_schedule.
-    _target_: the optimizer's class, see zoo.training.optimizer.  arguments: those of its own.
+    _target_: the optimizer's class, see zoo.training.optimizer.  arguments: those of that class.
     """
 
     batch_size: int
@@ -31,8 +31,8 @@ class OptimConfig:
     schedule_every: Literal["step", "epoch"]
     warmup: float
     early_stop: float | None
-    check_val_every_n_epoch: int = 1  # cells of before there was one lack it
-    _target_: str = ADAMW  # as above
+    check_val_every_n_epoch: int = 1  # older cells lack this key
+    _target_: str = ADAMW  # older cells lack this key
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class OptimConfig:
 def optim_settings(config: Mapping[str, Any]) -> OptimConfig:
     """Read conf/optim; keys that are not of `OptimConfig` are the optimizer's own arguments.
 
-    ValueError, a line for each mistake.  Whether the optimizer takes them, `zoo.training.optimizer` knows.
+    ValueError, a line for each mistake.  `zoo.training.optimizer` checks the optimizer's own arguments.
     """
     names = {each.name for each in fields(OptimConfig)} - {"arguments"} | {"about"}
     known = {key: value for key, value in config.items() if key in names}
@@ -77,7 +77,7 @@ Whole = Literal["all", "embedding", "norms", "convolutions"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationConfig:
-    """conf/adaptation/*.yaml, checked.  targets: with adapters of that rank; train: without, and whole."""
+    """The checked settings of conf/adaptation/*.yaml.  targets: get adapters; train: parts trained whole."""
 
     rank: int | None
     alpha: float | None
@@ -107,7 +107,7 @@ class AdaptationConfig:
 
 
 def settings(group: str, kind: type[Any], config: Mapping[str, Any]) -> Any:
-    """`kind` of a section of the config.  ValueError, a line for each mistake."""
+    """Build the dataclass `kind` from a section of the config.  ValueError, a line for each mistake."""
     if wrong := mistakes(group, config, kind):
         raise ValueError("\n".join(wrong))
     return kind(**{key: value for key, value in config.items() if key != "about"})
@@ -129,10 +129,10 @@ Precision = Literal["32-true", "64-true", "bf16-mixed", "bf16-head"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
-    """conf/trainer/*.yaml, checked.  threads: of the CPU, for this cell.
+    """The checked settings of conf/trainer/*.yaml.  threads: of the CPU, for this cell.
 
-    checkpoint_every, checkpoint_seconds: steps, and time, between two checkpoints; whichever is less.
-    precision: bf16-head makes the products of the training loss's head in bfloat16 and all else in float32.
+    checkpoint_every, checkpoint_seconds: steps and seconds between two checkpoints, whichever ends first.
+    precision: bf16-head computes the matrix products of the loss's head in bfloat16, all else in float32.
     step: how a training step is taken, see zoo.training.step.
     callbacks: Lightning callbacks of the user's own, each with a `_target_`, see zoo.training.callbacks.
     """
@@ -142,8 +142,8 @@ class TrainerConfig:
     step: Form
     threads: int
     checkpoint_every: int
-    checkpoint_seconds: float = 60.0  # cells of before there was one lack it
-    callbacks: Sequence[Mapping[str, Any]] = ()  # as above
+    checkpoint_seconds: float = 60.0  # older cells lack this key
+    callbacks: Sequence[Mapping[str, Any]] = ()  # older cells lack this key
 
     def __post_init__(self) -> None:
         if self.step == "graph" and self.accelerator == "cpu":
@@ -158,5 +158,5 @@ class TrainerConfig:
 
     @property
     def layers(self) -> Literal["32-true", "64-true", "bf16-mixed"]:
-        """The precision of everything but the loss's head, as Lightning calls it."""
+        """Return the precision of everything except the loss's head, as Lightning names it."""
         return "32-true" if self.precision == "bf16-head" else self.precision

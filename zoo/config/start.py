@@ -1,10 +1,10 @@
-"""`start`: the cell whose final weights another begins with, as the words of a command name it.
+"""Read `start`, which names the cell whose final weights another cell begins with.
 
 start=results/RUN, start=RUN          a finished cell: its folder, or its run id in the folder of records
 start={experiment: NAME, lr: 0.001}   a cell by its words: it is trained first where its record is missing
 
-A cell by its words has the seed, the folder of records, the trainer and the kernels of the one that starts
-from it, unless its words say otherwise.  Either way its run id is part of the other's.
+A cell by its words gets the seed, the results folder, the trainer and the kernels of the cell that starts
+from it, unless its words set them.  In both forms the start's run id is part of the other cell's run id.
 """
 
 import re
@@ -16,21 +16,21 @@ from typing import Any
 from zoo.config.cell import Cell, hashed
 from zoo.config.grids import as_text
 
-DEFAULT = {"results": "results", "kernels": "auto", "trainer": "cpu"}  # of conf/config.yaml
+DEFAULT = {"results": "results", "kernels": "auto", "trainer": "cpu"}  # as in conf/config.yaml
 Compose = Callable[[tuple[str, ...]], Cell]
 
 
 def started(cell: Cell, compose: Compose) -> Cell:
-    """The cell with `start` as the run id or folder of the other, and with that cell where words name it.
+    """Return the cell with `start` as a run id or folder, and with a start given by words as its parent.
 
-    ValueError, one line: it names no cell, or itself.
+    ValueError, one line: `start` names no cell, or the cell itself.
     """
     start = cell.config.get("start")
     if start is None:
         return replace(cell, config={key: value for key, value in cell.config.items() if key != "start"})
     if isinstance(start, Mapping) and start:
         parent = _composed(_words(start, cell), compose)
-        # its point follows the other's point: so the cells of all seeds make one
+        # the point contains the other's point, so that the cells of all seeds make one point
         point = f"{cell.mixer}-{hashed([cell.point, parent.point])}"
         return replace(cell, config=cell.config | {"start": parent.run_id}, parent=parent, point=point)
     if isinstance(start, str) and re.fullmatch(r"\w[\w.=+-]*", Path(start).name):
@@ -59,7 +59,7 @@ def _words(start: Mapping[str, Any], cell: Cell) -> tuple[str, ...]:
 
 
 def _as_written(value: Any) -> str:
-    """A folder may be called anything."""
+    """Return a value as a word, in quotes if need be: a folder may have any name."""
     if not isinstance(value, str) or re.fullmatch(r"[A-Za-z_][\w./-]*", value):
         return as_text(value)
     text = value.replace("\\", "\\\\").replace("'", "\\'")
@@ -67,7 +67,7 @@ def _as_written(value: Any) -> str:
 
 
 def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """{optim: {max_epochs: 4}} is optim.max_epochs=4."""
+    """Yield dotted keys with their values: {optim: {max_epochs: 4}} is optim.max_epochs=4."""
     for key, value in settings.items():
         if isinstance(value, Mapping) and f"{path}{key}" != "start":
             yield from _flat(value, f"{path}{key}.")

@@ -1,10 +1,10 @@
-"""The one way from a config to an object: `_target_` names a class of the kind that its place asks for.
+"""Build objects from configs, in this one place: `_target_` names a class of the kind that its place allows.
 
-A name is refused before it is imported where it cannot be such a class: no dotted name, a part that begins
-with an underscore, a module of Python's own library.  Every other name is imported, which runs its module,
-as `import` does: --config-dir runs the code that its yamls name.  What the import gives is called only if it
-is a subclass of the contract, or a class method of one (`MQAR.one_load`).  Inside a part, mixers, blocks,
-tasks and feature maps may be named; nothing else.  A record says less: `zoo.results.source.check_trusted`.
+A name that cannot be such a class is refused before it is imported: no dotted name, a part that begins with
+an underscore, a module of Python's own library.  Every other name is imported, which runs its module, as
+`import` does: --config-dir runs the code that its yamls name.  The imported object is called only if it is a
+subclass of the contract, or a class method of one (`MQAR.one_load`).  Inside a part, only mixers, blocks,
+tasks and feature maps may be named.  Records are trusted less: see `zoo.results.source.check_trusted`.
 """
 
 import functools
@@ -24,17 +24,17 @@ _NAME = re.compile(r"[^\W\d_]\w*(\.[^\W\d_]\w*)+")
 
 
 def make(config: Mapping[str, Any], contract: type[Any], **parts: Any) -> Any:
-    """Build what the config names; a constructor's own error comes through as it was raised.
+    """Build the object that the config names; an error of its constructor is not caught.
 
-    parts: arguments that the program gives.  ValueError, one line: `_target_`, here or further inside, is
-    no `contract` (inside: no part of a model or task).
+    parts: arguments that the program gives.  ValueError, one line: `_target_` is no `contract`, or, further
+    inside, no part of a model or task.
     """
     check(config, contract, contract.__name__.lower())
     return _built(dict(config) | {"_partial_": True})(**parts)
 
 
 def _built(value: Any) -> Any:
-    """Copy a plain config; what names a `_target_` is called, or with `_partial_` waits to be."""
+    """Copy a plain config with each `_target_` called, or made a partial function under `_partial_`."""
     if isinstance(value, list):
         return [_built(inner) for inner in value]
     if not isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def _built(value: Any) -> Any:
 
 
 def check(config: Mapping[str, Any], contract: type[Any], path: str) -> None:
-    """Refuse a `_target_` here or further inside; path: dotted, for the message."""
+    """Raise ValueError for a wrong `_target_`, here or further inside; path: dotted, for the message."""
     target(config.get("_target_"), contract, path)
     for key, value in config.items():
         _check_inside(value, f"{path}.{key}")
@@ -65,7 +65,7 @@ def _check_inside(value: Any, path: str) -> None:
 
 
 def target(name: Any, contract: type[Any], path: str) -> Any:
-    """Return what `_target_` names at `path`.  ValueError, one line: no such thing, or not importable."""
+    """Return what `_target_` names at `path`.  ValueError, one line: not importable, or no `contract`."""
     rule, kind = f"{path}._target_ (={name})", PARTS if contract is Part else contract.__name__
     if (
         not isinstance(name, str)
@@ -89,7 +89,7 @@ def target(name: Any, contract: type[Any], path: str) -> Any:
 def section(
     path: str, settings: Mapping[str, Any], contract: type[Any], supplied: Sequence[str] = ()
 ) -> list[str]:
-    """Compare the settings with the arguments of what they are to build; supplied: what the program gives."""
+    """Return a line for each setting that its class does not take; supplied: given by the program."""
     try:
         made = target(settings.get("_target_"), contract, path)
     except ValueError as error:
@@ -101,7 +101,7 @@ def section(
 
 
 def _imported(name: str) -> Any:
-    """Return a module's attribute, or that of a class in it, as it is now: modules may be loaded again."""
+    """Import an attribute of a module or of a class in it; not cached, since modules may be reloaded."""
     first, *rest = name.split(".")
     named: Any = importlib.import_module(first)
     path = first

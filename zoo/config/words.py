@@ -1,4 +1,4 @@
-"""One key=value word of a command line, as Hydra's grammar reads it, and what is wrong with it by itself."""
+"""Parse one key=value word of a command line by Hydra's grammar, and check it by itself."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -18,7 +18,7 @@ OPAQUE = ("Error parsing override", "LexerNoViableAlt", "no viable alternative",
 
 @lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
 def parse(line: str) -> Override:
-    """HydraException: it is no word of the grammar."""
+    """Parse a word.  HydraException: it is no word of the grammar."""
     return OverridesParser.create().parse_overrides([line])[0]
 
 
@@ -28,13 +28,13 @@ def first_line(error: Exception) -> str:
     line = str(inner).strip().splitlines()[0]
     if not isinstance(error, OverrideParseException):
         return line
-    if line.startswith(OPAQUE) or " expecting {" in line:  # it names tokens of Hydra's parser
+    if line.startswith(OPAQUE) or " expecting {" in line:  # the message names tokens of Hydra's parser
         line = "a word is key=value, such as mixer=based; quote it where it has brackets, commas or spaces"
     return f"cannot read {error.override}: {line}"
 
 
 def nameless(override: Override) -> str | None:
-    """A group that is given something else than one name, in one line."""
+    """Return a line that refuses a group with something other than one name; None: the word is fine."""
     group = override.key_or_group
     if group not in GROUPS or override.is_delete() or override.is_sweep_override():
         return None
@@ -44,7 +44,7 @@ def nameless(override: Override) -> str | None:
 
 
 def is_plain(override: Override) -> bool:
-    """key=value with a value that stands for itself."""
+    """Return whether the override is key=value with a plain value: a number, or a word without ${...}."""
     value = override.value()
     return (
         override.type == OverrideType.CHANGE
@@ -54,7 +54,7 @@ def is_plain(override: Override) -> bool:
 
 
 def wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
-    """A line where it sets none of these keys."""
+    """Return a line if the override sets none of these keys; [] if it does."""
     key = override.key_or_group
     whole = f"{key}@{override.package}" if override.package else key
     added = override.is_add() or override.is_force_add()
@@ -71,12 +71,12 @@ def settable(keys: Iterable[str]) -> list[str]:
 
 
 def shared(overrides: Iterable[str]) -> tuple[str, ...]:
-    """The words that all cells of a point have."""
+    """Return the words that all cells of a point share: all but seed and lr."""
     return tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
 
 
 def keys_of(node: DictConfig | ListConfig, prefix: str = "") -> list[str]:
-    """All dotted keys below a node, inner ones and places in lists included."""
+    """Return all dotted keys below a node, with inner keys and indices of lists."""
     keys = []
     for key in node if isinstance(node, DictConfig) else range(len(node)):
         child = node._get_node(key)  # pyright: ignore

@@ -1,4 +1,4 @@
-"""A resolved config as the text of config.yaml, in a twentieth of the time of OmegaConf.to_yaml."""
+"""Write a resolved config as the text of config.yaml, in a twentieth of the time of OmegaConf.to_yaml."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ else:  # a PyYAML built without libyaml writes the same text, slower
 
 class _Dumper(SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
-        return True  # layers that are alike are written out, each
+        return True  # equal layers are each written out, not as an alias
 
     def text(self, text: str) -> yaml.Node:
         """Write a word, in quotes where OmegaConf, unlike yaml, would read a number: "1e-3"."""
@@ -23,7 +23,7 @@ _Dumper.add_representer(str, _Dumper.text)
 
 
 def as_yaml(config: dict[str, Any]) -> str:
-    """A config as YAML that reads back as the same values: a word that looks like a number is quoted."""
+    """Return a config as YAML that reads back as the same values: words that look like numbers are quoted."""
     return yaml.dump(config, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 

@@ -1,4 +1,4 @@
-"""The yamls on Hydra's search path: their names, their texts, and the configs that Hydra composes of them."""
+"""Read the yamls on Hydra's search path: names, texts, and the configs that Hydra composes from them."""
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +21,13 @@ from zoo.config.paths import CONF, USER_CONF
 from zoo.config.words import parse
 
 ROOT = "config"  # conf/config.yaml
-SWAPPED = "mixer"  # the group that is exchanged without composing the others again
+SWAPPED = "mixer"  # the group that is swapped without composing the other groups again
 Composed = tuple[DictConfig, dict[str, str]]  # a config without Hydra's own part, and group -> chosen name
 
 
 @contextmanager
 def _hydra(config_dir: Path | None) -> Iterator[Any]:
-    """Hydra over our yamls and, where given, one more folder; what it was before is put back at the end."""
+    """Yield Hydra over our yamls and, where given, one more folder; restore its old state at the end."""
     given = USER_CONF.set(config_dir)
     try:
         with initialize_config_dir(str(CONF), job_name="zoo", version_base="1.3"):
@@ -37,7 +37,7 @@ def _hydra(config_dir: Path | None) -> Iterator[Any]:
 
 
 def loader(config_dir: Path | None) -> ConfigLoader:
-    """Return Hydra's reader of our yamls and those in the folder `own`; it outlives that Hydra."""
+    """Return Hydra's reader of our yamls and those in `config_dir`; it works on after Hydra is closed."""
     with _hydra(config_dir) as hydra:
         for source in hydra.config_loader.get_sources():
             source.load_config = _copied(cache(source.load_config))  # else parsed for each composition
@@ -45,12 +45,12 @@ def loader(config_dir: Path | None) -> ConfigLoader:
 
 
 def _copied(load: Callable[[str], ConfigResult]) -> Callable[[str], ConfigResult]:
-    """Return what gives a copy of what is loaded: Hydra changes it."""
+    """Return a `load` that copies its result, since Hydra changes it."""
     return lambda config_path: copy.deepcopy(load(config_path))
 
 
 def sweep(config_dir: Path | None, words: Sequence[str], task: TaskFunction) -> None:
-    """Compose once, and hand the words to the sweeper; task: what a launcher of another package calls."""
+    """Compose once, and pass the words to the sweeper; task: for a launcher of another package to call."""
     with _hydra(config_dir) as hydra:
         hydra.multirun(ROOT, task, [*words])
 
@@ -67,11 +67,11 @@ class Yamls:
         self._mixer = cache(self._plain_mixer)
 
     def source(self, name: str) -> ConfigSource | None:
-        """Return the first source that has the yaml, which is the one that counts."""
+        """Return the first source that has the yaml, which is the one that Hydra uses."""
         return next((source for source in self.loader.get_sources() if source.is_config(name)), None)
 
     def _composed(self, choices: tuple[str, ...]) -> Composed:
-        """Compose the group choices; HydraException: as Hydra says it."""
+        """Compose the group choices.  HydraException: Hydra's own."""
         parsed = [parse(line) for line in choices]
         mixers = [override for override in parsed if override.key_or_group == SWAPPED]
         if len(mixers) == 1 and _is_choice(mixers[0]):
@@ -92,15 +92,15 @@ class Yamls:
         return cfg, {key: name for key, name in chosen.items() if not key.startswith("hydra/") and name}
 
     def _composed_without_mixer(self, choices: tuple[str, ...]) -> Composed | None:
-        """Compose all but the mixer; None: another yaml says something about the mixer."""
+        """Compose all groups but the mixer; None: another yaml sets a key of the mixer."""
         try:
             cfg, chosen = self._whole([f"~{SWAPPED}", *choices])
-        except (HydraException, OmegaConfBaseException):  # said better of the whole
+        except (HydraException, OmegaConfBaseException):  # composing the whole gives a better message
             return None
         return None if SWAPPED in cfg else (cfg, chosen)
 
     def _plain_mixer(self, name: str) -> DictConfig | None:
-        """Read a mixer's yaml; None: it is not there, or merges more than itself."""
+        """Read a mixer's yaml; None: it does not exist, or it merges other yamls."""
         source = self.source(f"{SWAPPED}/{name}")
         if source is None:
             return None
@@ -123,9 +123,9 @@ def _is_choice(override: Override) -> bool:
 
 
 def change(cfg: DictConfig, override: Override) -> None:
-    """Change the config as a key=value word says, as Hydra's own compose does.
+    """Apply a key=value word to the config, as Hydra's own compose does.
 
-    HydraException or OmegaConfBaseException: it sets no key that there is.
+    HydraException or OmegaConfBaseException: the word sets no existing key.
     """
     key, value = override.key_or_group, override.value()
     if override.package is not None:

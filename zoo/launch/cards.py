@@ -1,4 +1,4 @@
-"""The cards of this machine, one for each worker: a cell that trains on a GPU sees its own alone."""
+"""Give one GPU of this machine to each worker: a cell that trains on a GPU sees only its own."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ def on_gpu(cell: Cell) -> bool:
 
 
 def cards() -> list[str]:
-    """Return the cards by the names that CUDA_VISIBLE_DEVICES takes; those alone that it names already.
+    """Return the cards by the names that CUDA_VISIBLE_DEVICES takes; if it is set, only those that it names.
 
-    No card is woken: a process that is forked afterwards could not use one that is.
+    CUDA is not initialised here: a process forked afterwards could not use a card that is.
     """
     from torch import cuda
 
@@ -27,12 +27,12 @@ def cards() -> list[str]:
 
 
 def least_used(names: Sequence[str], taken: Iterable[str | None]) -> str | None:
-    """The card of the next worker: the first of those that fewest workers have; None: there are none."""
+    """Return the card of the next worker, the first of those with the fewest workers; None: no cards."""
     taken = list(taken)
     return min(names, key=taken.count, default=None)
 
 
 def see_only(card: str | None) -> None:
-    """Hide all cards but one from a worker, before it touches any.  None: as it is."""
+    """Hide all cards but one from a worker, before it touches any.  None changes nothing."""
     if card is not None:
         os.environ[VISIBLE] = card

@@ -11,7 +11,7 @@ from zoo.training.initial_weights import adapted
 
 
 def describe(cell: Cell) -> dict[str, str]:
-    """Label -> text, in the order of printing.  No weight is made."""
+    """Return the description of a cell as label -> text, in the order of printing.  No weight is made."""
     model, task = outline(cell), task_of(cell)
     seq_len = max(segment.seq_len for segment in task.segments("test"))
     size = peak(model.state_size, seq_len)
@@ -34,7 +34,7 @@ def describe(cell: Cell) -> dict[str, str]:
 
 
 def _precision(cell: Cell) -> dict[str, str]:
-    """Name a precision that is not the usual one: it is part of what a cell is."""
+    """Name a precision that is not the usual one, since another precision makes another cell."""
     precision, usual = cell.trainer.precision, "32-true"
     if precision == usual:
         return {}
@@ -57,7 +57,7 @@ def _start(cell: Cell) -> dict[str, str]:
 
 
 def _cut_off(layers: list[dict[str, Any]], chosen: int) -> dict[str, str]:
-    """A word on a stack that ends within its pattern: on a convolution, say, with no mixer behind it."""
+    """Note a stack that ends within its pattern of layers: on a convolution, say, with no mixer after it."""
     periods = (p for p in range(1, len(layers) + 1) if all(x == layers[i % p] for i, x in enumerate(layers)))
     period = next(periods)
     if len(layers) % period == 0 or layers[-1] == layers[chosen]:
@@ -78,7 +78,7 @@ def _layer(settings: dict[str, Any]) -> str:
 
 
 def _coverage(model: SequenceModel, task: Any) -> dict[str, str]:
-    """The share of answers in view, for a stack whose view is bounded."""
+    """Return the share of answers whose source the stack can see, where its view is bounded."""
     shares = coverage(task, "test", model.visible, examples=200)
     if shares is None or all(share == 1 for share in shares.values()):
         return {}

@@ -19,17 +19,17 @@ from zoo.launch.score_tables import MOST_ROWS, percent, print_results, slice_tab
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
 
-MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
+MOST_LINES = 30  # lines of running cells; more cells may run than a terminal has lines
 WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell
 
 
 def is_live(screen: Console) -> bool:
-    """Return whether lines on it can be drawn anew."""
+    """Return whether lines on this screen can be redrawn."""
     return screen.is_terminal and not screen.is_dumb_terminal
 
 
 class Steps(ProgressColumn):
-    """ "12/800"; "12/?" until the first word from training says how many."""
+    """A column of steps: "12/800", or "12/?" until training first reports how many there are."""
 
     def __init__(self) -> None:
         super().__init__(Column(justify="right", no_wrap=True))
@@ -40,7 +40,7 @@ class Steps(ProgressColumn):
 
 
 class TimeLeft(ProgressColumn):
-    """ "about 4 min", or "-" while nothing is known: by a cell's pace, or by the field `left` of a sweep."""
+    """A column of time left: "about 4 min", "-" while unknown; by pace, or the field `left` of a sweep."""
 
     def __init__(self) -> None:
         super().__init__(Column(justify="right", no_wrap=True, min_width=len("about 99 min")))
@@ -54,8 +54,8 @@ class TimeLeft(ProgressColumn):
 
 @dataclass(frozen=True)
 class _Narrower:
-    """Leaves room for the ^C that a terminal writes at the end of the last line: on a full one it would begin
-    a new one, and the lines would be drawn anew below themselves."""
+    """Leaves room for the ^C that a terminal writes at the end of the last line: on a full line it would
+    begin a new one, and the live lines would be redrawn below their old copy."""
 
     lines: RenderableType
 
@@ -71,9 +71,9 @@ class Bars(Progress):
 
 
 def _bars(screen: Console, shown: bool = True, alone: bool = False) -> Progress:
-    """Lines of: what (cut where there is no room), a bar where there is, steps, how it does, time left.
+    """Make the live lines: name (cut to the room), a bar where there is room, steps, scores, time left.
 
-    alone: a single line, which goes when it is through.
+    alone: a single line, which disappears at the end.
     """
     what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
     room = alone or screen.width >= WIDE
@@ -85,12 +85,12 @@ def _bars(screen: Console, shown: bool = True, alone: bool = False) -> Progress:
         transient=alone,
         expand=not alone,
         refresh_per_second=2,
-        speed_estimate_period=3600,  # with the evaluations between the steps
+        speed_estimate_period=3600,  # long enough to average over the evaluations between steps
     )
 
 
 class _Live:
-    """A display whose live lines end with it."""
+    """A context manager that stops its live lines on exit."""
 
     bars: Progress
 
@@ -101,7 +101,7 @@ class _Live:
 
 
 class SweepDisplay(_Live):
-    """One line for the sweep and one for each running cell; a line that stays for each that has ended.
+    """Shows a line for the sweep and one for each running cell, and prints one for each cell that has ended.
 
     todo: the cells that are to run.
     """
@@ -128,15 +128,15 @@ class SweepDisplay(_Live):
         return self
 
     def announce(self, line: str | None) -> None:
-        """A line about the sweep, where there is one to say."""
+        """Print a line about the sweep, unless it is None or empty."""
         if line:
             self._print(line)
 
     def started(self, *cells: Cell) -> None:
-        """One process has begun with them."""
+        """Add a live line for each of the cells, which one process has begun."""
         for cell in cells:
             if cell.run_id in self.lines:
-                continue  # another process had it, and left it behind
+                continue  # it has a line: another process ran it before, and left it unfinished
             name = self._name(cell).replace("mixer=", "").replace("mixer.", "")
             visible = len(self.lines) < MOST_LINES
             self.lines[cell.run_id] = self.bars.add_task(
@@ -144,18 +144,18 @@ class SweepDisplay(_Live):
             )
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
-        """Move the cell's line on."""
+        """Update the cell's line."""
         self.remaining.progress(cell.run_id, at.step / max(1, at.total_steps))
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
 
     def stopped(self, cell: Cell) -> None:
-        """Take its line away: it waits to go on, or has ended."""
+        """Remove the line of a cell that waits to go on or has ended."""
         self.bars.remove_task(self.lines.pop(cell.run_id))
         for line in list(self.lines.values())[:MOST_LINES]:
             self.bars.update(line, visible=True)
 
     def note(self, text: str) -> None:
-        """Show how the sweep as a whole does."""
+        """Show a note beside the line of the whole sweep."""
         self.bars.update(self.overall, note=escape(text))
 
     def finished(self, cell: Cell, record: dict[str, Any]) -> None:
@@ -176,14 +176,14 @@ class SweepDisplay(_Live):
         self._print(f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}")
 
     def _print(self, line: str) -> None:
-        """Broken between words on a terminal, whole elsewhere."""
+        """Print a line, broken between words on a terminal and whole elsewhere."""
         self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
 
     def _name(self, cell: Cell) -> str:
         return self.names.get(cell.run_id) or str(cell)
 
     def report(self, records: Sequence[dict[str, Any]], failures: Sequence[Failure]) -> None:
-        """The tables at the end: every result, then every failure."""
+        """Print the tables at the end: every result, then every failure."""
         if records:
             print_results(self.console, records)
         diverged = sum(record["status"] == "diverged" for record in records)
@@ -203,9 +203,9 @@ class SweepDisplay(_Live):
 
 
 def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
-    """The words that all cells share, and run id -> those by which it differs; nothing is shared by one.
+    """Return the words that all cells share, and run id -> the words of that cell alone.
 
-    Cells that others start from have words of their own, and keep them all.
+    A single cell shares no words.  Cells that others start from are left out, and keep their full name.
     """
     targets = without_starts(cells)
     if len(targets) < 2:
@@ -218,7 +218,7 @@ def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
 
 
 def note(at: CellProgress) -> str:
-    """Say how a running cell does, in a few words; that it trains goes without saying."""
+    """Return the status of a running cell in a few words; "training", the usual message, is left out."""
     parts = [] if at.message == "training" else [at.message]
     if at.loss is not None:
         parts.append(f"loss {at.loss:.3f}")
@@ -228,7 +228,7 @@ def note(at: CellProgress) -> str:
 
 
 class CellDisplay(_Live):
-    """One cell in this process: what it is, a live line, what it scored."""
+    """Shows one cell that runs in this process: its description, a live line, its scores."""
 
     def __init__(self, cell: Cell, was_done: bool = False) -> None:
         self.cell, self.was_done = cell, was_done
@@ -252,11 +252,11 @@ class CellDisplay(_Live):
         return self
 
     def progress(self, at: CellProgress) -> None:
-        """Move the cell's line on."""
+        """Update the cell's line."""
         self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
 
     def report(self, record: dict[str, Any]) -> None:
-        """Print the scores by slice, how long they took, and where the record is."""
+        """Print the scores by slice, how long the cell took, and where its record is."""
         print_whole(self.console, slice_table(record))
         if record["status"] == "diverged":
             self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")

@@ -1,4 +1,4 @@
-"""The plan of a sweep in tables: its points, what they cost, the jobs that they would form."""
+"""Tabulate the plan of a sweep: its points, their cost, and the jobs that they would form."""
 
 import math
 from collections import defaultdict
@@ -26,9 +26,9 @@ from zoo.tasks.build import task_of
 from zoo.training.initial_weights import adapted
 
 KINDS = ("cpu", "gpu")
-LEAST_STEPS = 100  # of an earlier cell that says how fast a step is: a shorter one is start-up
-# Without an earlier cell: seconds a step, and operations a second (of a CPU: a thread).  With small models a
-# GPU waits for its next kernel most of the time.  Right within a factor of about five.
+LEAST_STEPS = 100  # of an earlier cell, before it tells how fast a step is: a shorter one is mostly start-up
+# Without an earlier cell: seconds per step, and operations per second (on a CPU: per thread).  With small
+# models a GPU waits for its next kernel most of the time.  Right within a factor of about five.
 ROUGH = {"cpu": (0.005, 2e10), "gpu": (0.01, 2e13)}
 MOST_ROWS = 100  # more points than these are shown by mixer
 MARKS = {"point": "", "mixer": " ~", "others": " ~~", "rough": " ?"}
@@ -45,14 +45,14 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Point:
-    """Cells that differ in seed and lr alone: one model."""
+    """Cells of one model: they differ in seed and lr only."""
 
     cells: tuple[Cell, ...]
     done: int
     settings: str
     state: StateSize
     parameters: int
-    share: float | None  # of them that train, under a recipe of conf/adaptation
+    share: float | None  # of the parameters that train, under a recipe of conf/adaptation
     cost: Cost
     seconds: dict[str, float]
     sources: dict[str, str]
@@ -69,10 +69,10 @@ class Point:
 
 
 class Clock:
-    """Seconds that a cell will take on a kind of device ("cpu", "gpu").
+    """Estimates the seconds that a cell will take on a kind of device ("cpu", "gpu").
 
-    From the same point's earlier cells in the results folder (seconds a step); else from this mixer's
-    (operations a second); else from any; else from ROUGH.
+    The estimate comes from earlier cells in the results folder: those of the same point (seconds per step),
+    else those of the same mixer (operations per second), else any; and from ROUGH where there are none.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,10 +83,10 @@ class Clock:
             if record["steps"] >= LEAST_STEPS and record["wall_seconds"] > 0:
                 self._records[record["accelerator"]].append(record)
         self._rates: dict[tuple[str, str], float | None] = {}
-        self.unread = reading.wrong  # a line on each record that says nothing of speed
+        self.unread = reading.wrong  # a line on each record that cannot be read
 
     def seconds(self, cell: Cell, work: Cost, kind: str) -> tuple[float, str]:
-        """The estimate, and what it is made from: point, mixer, others or rough."""
+        """Return the estimate and its source: point, mixer, others or rough."""
         records = self._records[kind]
         same = [r["wall_seconds"] / r["steps"] for r in records if r["point"] == cell.point]
         if same:
@@ -100,7 +100,7 @@ class Clock:
         return seconds * work.steps + work.operations / (rate * threads), "rough"
 
     def _rate(self, kind: str, mixer: str, most: int = 5) -> float | None:
-        """Operations a second of a mixer's earlier cells (of all, for "")."""
+        """Return operations per second of a mixer's earlier cells (of all cells, for ""); None: unknown."""
         if (kind, mixer) not in self._rates:
             points = {r["point"]: r for r in self._records[kind] if mixer in ("", r["mixer"])}
             rates = [rate for record in list(points.values())[:most] if (rate := _measured(record))]
@@ -109,7 +109,7 @@ class Clock:
 
 
 def _measured(record: dict[str, Any]) -> float | None:
-    """Return operations a second, as the record counted them; None: it holds no such count."""
+    """Return the operations per second of a record; None: the record holds no count of its steps."""
     total = record.get("total_steps")
     return record["operations"] * record["steps"] / total / record["wall_seconds"] if total else None
 
@@ -173,7 +173,7 @@ def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
 
 
 def table(points: Sequence[Point]) -> Table:
-    """A row a point, or a mixer where there are too many; columns that would say nothing are left out."""
+    """Make the table: a row per point, or per mixer where there are too many; empty columns are left out."""
     groups: dict[Any, list[Point]] = defaultdict(list)
     for i, point in enumerate(points):
         groups[i if len(points) <= MOST_ROWS else point.mixer].append(point)
@@ -188,12 +188,12 @@ def table(points: Sequence[Point]) -> Table:
 
 
 TITLE = "state: scalars per sequence, all layers, the most in the longest test sequence"
-SPARE = ("published", "parameters", "FLOPs\na cell")  # columns that a narrow terminal does without
+SPARE = ("published", "parameters", "FLOPs\na cell")  # columns that a narrow terminal leaves out
 Text = Callable[[Sequence[Point]], str]
 
 
 def _columns(points: Sequence[Point]) -> dict[str, Text]:
-    """Heading -> what it says of the points of a row."""
+    """Return heading -> function that writes the column's text for the points of a row."""
     columns: dict[str, Text] = {
         "mixer, settings": lambda ps: (
             f"{ps[0].mixer} {escape(ps[0].settings) if len(ps) == 1 else f'({len(ps)} points)'}"
@@ -228,7 +228,7 @@ def _range(values: Sequence[float], shown: Callable[[float], str] = "{:,}".forma
 
 
 def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:
-    """Records that say nothing of speed, since they cannot be read: of each folder the first."""
+    """Yield a line for each folder with records that cannot be read: how many, and the first of them."""
     for clock in clocks.values():
         if clock.unread:
             unread = _some(len(clock.unread), "record")
@@ -236,7 +236,7 @@ def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:
 
 
 def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
-    """Yield which cells would train as one, where populations are on; of an array its first job's."""
+    """Yield which cells would train as one, where populations are on; for a job array, in the first job."""
     cells = [cell for p in points for cell in p.cells]
     left = [cell for cell in cells if not store.is_done(cell.folder)]
     if not left or all(cell.population == 1 for cell in left):

@@ -1,4 +1,4 @@
-"""Group the cells that may train as one: those that differ in learning rate, weight decay and seed alone."""
+"""Group the cells that may train as one: those that differ in learning rate, weight decay and seed only."""
 
 import json
 from collections import Counter, defaultdict
@@ -15,15 +15,16 @@ from zoo.results.checked import mistake
 from zoo.results.record import Count, RunId
 
 AUTO = "auto"
-MOST = {"cpu": 16, "gpu": 64}  # members that `population=auto` puts together
+MOST = {"cpu": 16, "gpu": 64}  # the most members that `population=auto` puts together
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cells for one process: a population, what is left of one, or one alone.
+    """Cells for one process: a population, the rest of one, or a single cell.
 
-    why_alone: where a population was in question.  measured: that it pays has been seen on cells like these.
-    among: run ids of the population that the cells were begun in, in order; (): it is to be begun.
+    why_alone: why a cell that could have been in a population trains alone; "" otherwise.
+    measured: whether a population of such cells has been measured and pays.
+    among: run ids, in order, of the population that the cells were begun in; (): they have not begun.
     """
 
     cells: tuple[Cell, ...]
@@ -33,7 +34,7 @@ class Group:
 
     @cached_property
     def likeness(self) -> str:
-        """The likeness of its first cell, which all of them share."""
+        """Return the likeness of the first cell, which all cells of the group share."""
         return likeness(self.cells[0])
 
     @property
@@ -43,7 +44,7 @@ class Group:
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """Run ids of the population, those that have ended among them."""
+        """Return the run ids of the whole population, including members that have ended."""
         return self.among or tuple(cell.run_id for cell in self.cells)
 
     @property
@@ -54,9 +55,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Apart:
-    """Answer that a group is not trained as it is, but in parts.
+    """Answer of a worker that a group is to train in parts instead.
 
-    parts: numbers of cells in the group; each part is for a process of its own.
+    parts: indices of cells in the group; each part gets a process of its own.
     ruling: the same holds for all cells of this likeness.  continued: each part keeps its old population.
     """
 
@@ -68,16 +69,16 @@ class Apart:
 
 @dataclass(frozen=True)
 class Together:
-    """Report, once, that a population was measured and pays."""
+    """The message, sent once, that a population was measured and pays."""
 
 
 def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
-    """Every cell in one group; first those that go on, then the others in the order of each group's first.
+    """Yield groups that hold each cell once: first those that go on, then new ones by their first cell.
 
-    A cell with a checkpoint goes on as it was begun, alone or in its population: in float32 the last bits of
-    a member depend on how many train as one, and so a sweep that is cut off and run again ends as one that
-    is not.  With population=1 all are alone.  New groups have `population` cells, and taking away a whole
-    one leaves the others as they are; under `auto` their sizes are even, and no worker is left without one.
+    A cell with a checkpoint goes on as it was begun, alone or in its population.  In float32 the last bits of
+    a member depend on how many cells train as one; this way a sweep that is interrupted and run again gets
+    the same numbers.  With population=1 every cell is alone.  New groups have `population` cells: removing a
+    whole group changes no other.  Under `auto` the sizes are even, and every worker gets a group.
     """
     continued, new = _earlier([cell for cell in cells if cell.population != 1])
     yield from continued
@@ -93,7 +94,7 @@ def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
 
 
 def in_words(cells: Sequence[Cell], workers: int) -> str:
-    """The populations that these cells would form; empty where there is none."""
+    """Return in words the populations that these cells would form; "" where there is none."""
     made = [*groups(cells, workers)]
     sizes = Counter(len(group.cells) for group in made if not group.alone)
     if not sizes:
@@ -106,7 +107,7 @@ def in_words(cells: Sequence[Cell], workers: int) -> str:
 
 
 def _most(same: Sequence[Cell], share: int) -> int:
-    """share: of a worker, in cells."""
+    """Return the size of a new group of alike cells.  share: the cells of the sweep per worker."""
     allowed = same[0].population
     if isinstance(allowed, int):
         return allowed
@@ -115,10 +116,10 @@ def _most(same: Sequence[Cell], share: int) -> int:
 
 
 def _earlier(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
-    """Return what goes on, in groups, and the run ids of the cells that have not begun."""
+    """Return the groups of cells that go on, and the run ids of the cells that have not begun."""
     populations_of = {cell.run_id: _population_of(cell) for cell in cells}
     populations = dict.fromkeys(among for among in populations_of.values() if len(among) > 1)
-    named = {run_id: among for among in populations for run_id in among}  # some may have been killed sooner
+    named = {run_id: among for among in populations for run_id in among}  # some were killed before their note
     parts: dict[tuple[str, ...], list[Cell]] = {among: [] for among in populations}
     going_on = []
     for cell in cells:
@@ -140,7 +141,7 @@ Noted = TypedDict(  # of a population, in env.json
 
 
 def _population_of(cell: Cell) -> tuple[str, ...]:
-    """Run ids of those that the cell was begun with, in order and with itself; (): it has not begun."""
+    """Return the run ids, in order, of the cell and those it was begun with; (): the cell has not begun."""
     noted = _noted(cell)
     others, member = noted.get("with"), noted.get("member")
     if others and member is not None:
@@ -155,7 +156,7 @@ def _noted(cell: Cell) -> dict[str, Any]:
 
 
 def left(group: Group, answer: Apart) -> list[Group]:
-    """The groups that an answer leaves of a group; cells that have a record are done."""
+    """Return the groups that an answer makes of a group, without the cells that have a record."""
     parts = [[group.cells[i] for i in part] for part in answer.parts]
     todo = [tuple(cell for cell in part if not store.is_done(cell.folder)) for part in parts]
     if answer.continued:
@@ -164,17 +165,17 @@ def left(group: Group, answer: Apart) -> list[Group]:
 
 
 def singles(group: Group, why: str) -> list[Group]:
-    """Each cell by itself, and why."""
+    """Return a group for each cell by itself, with the reason."""
     return [Group((cell,), why) for cell in group.cells]
 
 
 def likeness(cell: Cell) -> str:
-    """Equal for cells that may train as one.
+    """Return a text that is equal for cells that may train as one.
 
-    The seed is free in the config's own `seed` and in the task's: a mixer that is given one of its own is
-    another mixer.  Where the order of the training segments is drawn, the task's seed must be equal, because
-    in one step all members see sequences of one length.  Callbacks, adapters, rounded states, and loggers
-    other than csv follow one cell a process.
+    The config's own `seed` and the task's may differ; a seed set in the mixer makes another mixer.  Where the
+    order of the training segments is drawn, the task's seed must be equal, because in one step all members
+    see sequences of one length.  Callbacks, adapters, rounded states, and loggers other than csv allow only
+    one cell per process.
     """
     config: dict[str, Any] = {
         k: v for k, v in cell.config.items() if k not in ("lr", "seed", "results", "start")

@@ -1,4 +1,4 @@
-"""A cell checked before anything trains: every name, type and range, each mistake in one line."""
+"""Check a cell before anything trains: every name, type and range, with each mistake in one line."""
 
 import math
 from typing import Any, Literal
@@ -17,18 +17,18 @@ TOP = {
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
     **{"loss": Loss, "keep_weights": bool | Literal["auto"]},
 }
-OPTIONAL = ("start", "adaptation")  # keys that a cell has only where they say something
+OPTIONAL = ("start", "adaptation")  # keys that a cell has only if it uses them
 POSITIVE = ("d_model", "n_layers", "lr", "population")
 
 
 class Validator:
-    """Remembers what it has built: cells that differ in seed and lr alone are built once."""
+    """Checks cells, and remembers the result: cells that differ in seed and lr only are built once."""
 
     def __init__(self) -> None:
         self._built: dict[str, list[str]] = {}
 
     def problems(self, cell: Cell) -> list[str]:
-        """Return what keeps the cell from running; empty: nothing.  No weight is made or trained."""
+        """Return the mistakes that keep the cell from running, one a line; no weight is made or trained."""
         errors = _top_level(cell) or _bounds(cell) or _settings(cell)
         if errors:
             return errors
@@ -61,12 +61,12 @@ def _bounds(cell: Cell) -> list[str]:
 
 
 def _other_layers(cell: Cell) -> list[dict[str, Any]]:
-    """The layers that are not the chosen mixer as its yaml has it."""
+    """Return the layers that differ from the chosen mixer with its settings."""
     return [layer for layer in cell.layers if layer != cell.mixer_settings]
 
 
 def _apart_from_the_point(cell: Cell) -> str | None:
-    """Check what cells of one point may have different: kernels, whether weights are kept, learning rate."""
+    """Check what may differ within a point: kernels, whether weights are kept, learning rate."""
     from zoo.results.weights import refusal
 
     kernels = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
@@ -81,7 +81,7 @@ def _apart_from_the_point(cell: Cell) -> str | None:
 
 
 def _settings(cell: Cell) -> list[str]:
-    """Check optimizer, trainer and adaptation.  Not in `_built`: cells of one point may run elsewhere."""
+    """Check optimizer, trainer and adaptation.  Not in `_built`: the trainer may differ within a point."""
     errors: list[str] = []
     for part in ("optim", "trainer", "adaptation"):
         try:
@@ -108,7 +108,7 @@ def _sections(cell: Cell) -> list[str]:
 
 
 def _given(cell: Cell) -> list[str]:
-    """Check that no part sets what the whole model decides: its width and its place."""
+    """Check that no part sets what the whole model decides: the part's width and its layer number."""
     d_model = cell.d_model
     parts = [("block", cell.config["block"]), ("mixer", cell.config["mixer"])]
     parts += [("model.layers", layer) for layer in _other_layers(cell)]
@@ -125,7 +125,7 @@ def _given(cell: Cell) -> list[str]:
 
 
 def _built(cell: Cell) -> list[str]:
-    """Build what will be built, on the meta device: constructors state their own rules."""
+    """Build the cell's parts on the meta device, because constructors check rules of their own."""
     from zoo.training.check import check
 
     try:

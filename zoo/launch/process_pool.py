@@ -1,4 +1,4 @@
-"""Cells in processes of their own, or of a population; so many at once; a death takes nothing with it."""
+"""Run each cell or population in a process of its own, several at once; no death of one affects another."""
 
 import os
 import signal
@@ -24,21 +24,21 @@ from zoo.results.environment import machine
 from zoo.results.outcome import Failure, Progress
 from zoo.results.source import source
 
-OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
-# by what a Pool's processes come from: torch and Lightning are imported once, not once a cell.  Each process
-# runs the main module again, so what zoo.run imports is there; itself it must not be
+OUTPUT = "output.txt"  # what a cell's process prints; deleted when all went well
+# The fork server imports these, so torch and Lightning are imported once, not once a cell.  Each process runs
+# the main module again: what zoo.run imports belongs here, zoo.run itself does not.
 PRELOADED = (
     "zoo.training.train",
     "zoo.training.population.train",
     "zoo.launch.sweep",
     "zoo.config.command_line",
 )
-LOOK_EVERY_S = 2.0  # at the cells that other processes run
-SAVE_S = 60.0  # for the step at hand and its checkpoint, when all is to end
+LOOK_EVERY_S = 2.0  # how often to look at the cells that other processes run
+SAVE_S = 60.0  # the time that a worker has to end its step and save, when the pool ends
 
 
 class Display(Protocol):
-    """Show how the cells of a pool do."""
+    """What a Pool needs of a display: calls that show how its cells do."""
 
     def started(self, *cells: Cell) -> None: ...
     def progress(self, cell: Cell, at: Progress) -> None: ...
@@ -47,9 +47,9 @@ class Display(Protocol):
 
 
 class Pool:
-    """One process a cell, so that a cell that dies, however it dies, takes nothing with it.
+    """Runs each cell in a process of its own, so that a cell that dies, however it dies, affects no other.
 
-    Cells that may train as one (`population`) share a process; should that die twice, each goes on alone.
+    Cells that may train as one (`population`) share a process; if that dies twice, each cell goes on alone.
     """
 
     def __init__(self, context: Any, workers: int, display: Display) -> None:
@@ -59,17 +59,17 @@ class Pool:
         self.card_of: dict[
             Connection, str | None
         ] = {}  # each process has one to itself while there are enough
-        self.waiting: list[Group] = []  # the next one last
+        self.waiting: list[Group] = []  # in reverse: the next group is last
         self.answers: dict[Connection, Apart] = {}
-        self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they do not
-        self.died: set[tuple[str, ...]] = set()  # populations that a process has died on
-        self.elsewhere: list[Cell] = []  # other processes are at work on them
+        self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they train as one
+        self.died: set[tuple[str, ...]] = set()  # populations whose process has died once
+        self.elsewhere: list[Cell] = []  # cells that other processes run
         self.looked = 0.0
 
     def run(self, cells: Sequence[Cell]) -> list[Failure]:
-        """Run the cells; one that another process runs is waited for, and run here should that one vanish.
+        """Run the cells and return the failures; KeyboardInterrupt: the running cells have saved first.
 
-        KeyboardInterrupt: the running cells have saved where they were.
+        A cell that another process runs is waited for, and run here if that process dies.
         """
         self.waiting, failures = [*groups(cells, self.workers)][::-1], []
         self.cards = cards.cards() if any(map(cards.on_gpu, cells)) else []
@@ -93,10 +93,10 @@ class Pool:
         return failures
 
     def _end(self) -> None:
-        """Let what still runs after an interrupt or an error save and end."""
+        """End the cells that still run after an interrupt or an error, with time to save."""
         try:
             self.stop(SAVE_S)
-        finally:  # a second Ctrl-C does not wait; nothing ever stands half-written
+        finally:  # a second Ctrl-C does not wait for the save; no file is half-written even so
             for group, process in self.running.values():
                 process.kill()
                 process.join()
@@ -118,7 +118,7 @@ class Pool:
             process.kill()
 
     def _next(self, group: Group) -> None:
-        """Start what of the group nobody else works on; as single cells where that was ruled."""
+        """Start the cells of the group that no other process runs; as single cells after such a ruling."""
         for cell in group.cells:
             if lease.holder(cell.folder):
                 self._set_aside(cell)
@@ -132,7 +132,7 @@ class Pool:
             self._start(replace(group, measured=group.measured or ruled is not None))
 
     def _start(self, group: Group) -> None:
-        for cell in group.cells:  # of an earlier attempt: not this one's reason
+        for cell in group.cells:  # an earlier attempt's error must not be taken for this one's
             (cell.folder / "error.txt").unlink(missing_ok=True)
         mine, theirs = self.context.Pipe(duplex=False)
         taken = [self.card_of[pipe] for pipe in self.running]
@@ -153,7 +153,7 @@ class Pool:
         self.display.progress(cell, Progress(0, 1, 0, None, None, message))
 
     def _look(self) -> list[Failure]:
-        """Look which of the cells elsewhere have ended; one that was left behind joins those that wait."""
+        """Find the cells elsewhere that have ended, and queue those whose process has died."""
         self.looked, failures = time.monotonic(), []
         for cell in self.elsewhere[:]:
             if not store.is_done(cell.folder) and lease.holder(cell.folder):
@@ -186,7 +186,7 @@ class Pool:
 
     def _group_ended(self, group: Group, code: int, answer: Apart | None) -> list[Failure]:
         if code == -signal.SIGTERM:
-            time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
+            time.sleep(1)  # the same SIGTERM may reach this process next, and then the cell has not failed
             interrupts.check()
         elif code and answer is None and not group.alone:
             answer = self._died(group, code)
@@ -198,7 +198,7 @@ class Pool:
         return [f for c in group.cells if store.is_done(c.folder) for f in self._ended(c, 0, group)]
 
     def _died(self, group: Group, code: int) -> Apart:
-        """Once more as it was, in case it was killed for another's sake; then each alone."""
+        """Answer a population's death: run it once more, as the cause may lie elsewhere; then each alone."""
         self._tidy(group)
         everyone = range(len(group.cells))
         if group.whole in self.died:
@@ -232,18 +232,18 @@ def _death(code: int) -> str:
 def _known(cell: Cell) -> dict[str, Any]:
     """Return what a cell's process need not find out again: the machine, and the source of zoo's own parts.
 
-    Those were imported when the sweep began; a module of one's own is when its cell starts, and its source is
-    read there.
+    Zoo's parts were imported when the sweep began.  A user's module is imported when its cell starts, and its
+    source is read then.
     """
     parts = source(cell.config)
     return machine() | ({"source": parts} if all(name.startswith("zoo.") for name in parts) else {})
 
 
 def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None = None) -> None:
-    """Run the group, in a worker; what it prints lies in its first output.txt unless all went well."""
+    """Run the group, in a worker; output goes to its first cell's output.txt, deleted if all went well."""
     cards.see_only(card)
     interrupts.follow_driver()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job blocks it in the fork server
     output = group.cells[0].folder / OUTPUT
     try:
         with interrupts.attended():
@@ -255,7 +255,7 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None
         sys.exit(1)
     except lease.Busy:
         sys.exit(lease.BUSY)
-    except Terminated:  # saved; the driver should see what it was
+    except Terminated:  # the cells are saved; the driver should see that SIGTERM ended the worker
         os.kill(os.getpid(), signal.SIGTERM)
     with suppress(FileNotFoundError):
         output.unlink()

@@ -1,4 +1,4 @@
-"""`evaluation=NAME evaluation.KEY=VALUE task=NAME task.KEY=VALUE`, read and checked before any model is."""
+"""Read and check `evaluation=NAME evaluation.KEY=VALUE task=NAME task.KEY=VALUE` before loading a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from zoo.config.targets import make, section, target
 
 @dataclass(frozen=True)
 class Question:
-    """Hold the evaluation that every cell gets.
+    """The evaluation that every cell gets.
 
     settings: conf/evaluation/NAME.yaml, changed by `evaluation.KEY=VALUE`.
-    task: stem of another task, None: each cell's own.  changes: words `task.KEY=VALUE`.
+    task: stem of another task; None: each cell's own.  changes: words `task.KEY=VALUE`.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Question:
     config_dir: Path | None
 
     def task_of(self, cell: Cell) -> dict[str, Any] | None:
-        """The settings of the task that a cell is asked about; None: its own.
+        """Return the settings of the task that a cell is evaluated on; None: its own task.
 
         ValueError, a line for each mistake: an unknown task, key or type, a number out of bounds.
         """
@@ -53,7 +53,10 @@ class Question:
 
 
 def question(words: Sequence[str], config_dir: Path | None) -> Question:
-    """ValueError, one line: no evaluation, an unknown name or key (with the nearest), an ill-typed value."""
+    """Read the words of the command line into a Question.
+
+    ValueError, one line: no evaluation, an unknown name or key (with the nearest), an ill-typed value.
+    """
     overrides = [setting(word) for word in words]
     groups = {override.key_or_group: override.value() for override in overrides}
     changes = {

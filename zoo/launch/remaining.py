@@ -1,4 +1,4 @@
-"""Estimate the time left: the work that is left, at the pace of the work that was done."""
+"""Estimate the time that a sweep still needs: the work left, at the pace of the work done."""
 
 import time
 from collections.abc import Callable
@@ -9,8 +9,8 @@ LEAST_S, LEAST_DONE = 2.0, 0.05  # seconds, or cells' worth of steps, before a p
 class Remaining:
     """Estimates the time until all cells of a sweep have ended, from the shares of their steps that are done.
 
-    It is no shorter than what the slowest running cell needs at its own pace.  Steps of an earlier attempt,
-    and cells that failed, count as no work of this one.
+    The estimate is at least what the slowest running cell needs at its own pace.  Steps of an earlier attempt
+    and cells that failed do not count as work done.
     """
 
     def __init__(self, cells: int, now: Callable[[], float] = time.monotonic) -> None:
@@ -48,12 +48,12 @@ class Remaining:
 
 
 def _at_pace(left: float, done: float, elapsed: float) -> float | None:
-    """Return the seconds that the work left takes at the pace of what is done; None: too little is."""
+    """Return the seconds for the work left at the pace of the work done; None: too little is done."""
     return left * elapsed / done if done > 0 and (elapsed >= LEAST_S or done >= LEAST_DONE) else None
 
 
 def duration(seconds: float) -> str:
-    """Write a time with two digits and a unit: no more of it is known."""
+    """Write a time with two digits and a unit, since an estimate knows no more."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
         if seconds >= 1.5 * size or unit == "s":
             return f"{seconds / size:.2g} {unit}" if seconds < 99 * size else f"{seconds / size:,.0f} {unit}"

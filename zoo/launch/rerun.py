@@ -1,10 +1,10 @@
-"""A done cell once more (rerun=true): it trains beside its record, which it replaces when it has ended.
+"""Run a done cell again (rerun=true): it trains beside its old record, and replaces it at the end.
 
     results/.rerun/<run_id>        the new attempt, a folder as any cell's; no reader looks there
     results/.rerun/.<run_id>.old   the old record, for the moment between two moves
 
-The old record stays in its place, whole, until every cell of the command has a new one; after a kill the same
-command goes on with what lies there.  What other source began there is begun anew.
+The old record stays in its place until every cell of the command has a new one.  After a kill the same
+command continues the new attempts; an attempt that other source code began is started over.
 """
 
 import shutil
@@ -18,7 +18,7 @@ from zoo.results.source import changed
 
 
 def prepare(cell: Cell) -> None:
-    """Make a cell's folder ready for `rerun`, before anything reads it.  ValueError: its record is in use."""
+    """Prepare a cell's folder for `rerun`, before anything reads it.  ValueError: another process runs it."""
     _restore(cell)
     if not cell.rerun:
         return
@@ -33,7 +33,7 @@ def prepare(cell: Cell) -> None:
 
 
 def adopt(cells: Iterable[Cell]) -> None:
-    """Put the new records in the places of the old."""
+    """Replace the old records by the new ones."""
     for cell in cells:
         if not cell.rerun or not store.is_done(cell.folder):
             continue
@@ -44,12 +44,12 @@ def adopt(cells: Iterable[Cell]) -> None:
         finally:
             _restore(cell)
         shutil.rmtree(_aside(cell), ignore_errors=True)
-        with suppress(OSError):  # others lie there
+        with suppress(OSError):  # not empty: other attempts lie there
             cell.folder.parent.rmdir()
 
 
 def _restore(cell: Cell) -> None:
-    """The old record, where a kill came between the two moves."""
+    """Put the old record back where a kill came between the two moves."""
     if not cell.place.exists() and _aside(cell).is_dir():
         _aside(cell).rename(cell.place)
 

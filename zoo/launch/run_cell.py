@@ -1,4 +1,4 @@
-"""One attempt at one cell, from an empty folder or a checkpoint to its record."""
+"""Make one attempt at one cell, from an empty folder or a checkpoint to its record."""
 
 import traceback
 from collections.abc import Callable
@@ -27,10 +27,10 @@ class CellFailed(Exception):
 def run_cell(
     cell: Cell, report: Callable[[Progress], None], here: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Train and evaluate `cell`, going on from its checkpoint if there is one, and record it.
+    """Train and evaluate `cell`, from its checkpoint if there is one, and return its record.
 
     here: `machine()`, and maybe the `source` of the cell, from a process that knows them already.
-    A done cell is only read.  CellFailed: the cell raised or left by sys.exit; error.txt says where.
+    A done cell is only read.  CellFailed: the cell raised or called sys.exit; error.txt says where.
     KeyboardInterrupt (Ctrl-C, SIGTERM) and DiskFull leave the last checkpoint for the next attempt.
     """
     from zoo.training.train import train  # torch and Lightning: seconds, which a mistake should not cost
@@ -48,7 +48,7 @@ def run_cell(
         except (Exception, SystemExit) as error:
             if is_full(error):
                 raise
-            interrupts.check()  # some library's answer to an interrupt is no failure
+            interrupts.check()  # an error with which a library answers an interrupt is no failure
             store.fail(folder, traceback.format_exc())
             raise CellFailed(cell, reason(error)) from error
         finished = record(cell, outcome) | environment
@@ -57,12 +57,12 @@ def run_cell(
 
 
 def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """Return what result.json holds, but for where it ran."""
+    """Return what result.json holds, without the machine and source that it ran on."""
     return {**who(cell), **outcome}
 
 
 def who(cell: Cell) -> Who:
-    """Return what the record says of which cell it is."""
+    """Return the part of the record that identifies the cell."""
     config = cell.config
     codec = config["model"].get("state_codec")
     return cast(Who, {"state_codec": codec} if codec else {}) | {

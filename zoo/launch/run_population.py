@@ -1,4 +1,4 @@
-"""One attempt at a population: as `run_cell` for a cell, with a folder and a record for each member."""
+"""Make one attempt at a population, as `run_cell` does at a cell; each member has a folder and a record."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ Report = Callable[[Progress], None]
 def run_population(group: Group, send: Send, here: dict[str, Any] | None = None) -> Apart | None:
     """Train and evaluate the cells of `group`, each from its checkpoint if it has one, and record each.
 
-    Members of its population that have ended, or that another process has, stand by as ghosts: their rows
-    are computed and nothing is done with them, so that not a bit of the others changes.
-    None: every member has its record.  Apart: they cannot, or should not, train as one; no member is worse
-    off than before, and what it did it need not do again.  KeyboardInterrupt and DiskFull: as for a cell.
+    Members of the population that have ended, or that another process runs, stay as ghosts: their rows are
+    computed and not used, so that the numbers of the others stay the same to the last bit.
+    None: every member has its record.  Apart: the cells cannot, or should not, train as one; no member has
+    lost any progress.  KeyboardInterrupt and DiskFull: as for a cell.
     """
     with room(group.cells[0].folder), ExitStack() as claims:
         free = [i for i, cell in enumerate(group.cells) if _claimed(claims, cell)]
@@ -44,7 +44,7 @@ def run_population(group: Group, send: Send, here: dict[str, Any] | None = None)
         except (Exception, SystemExit) as error:
             if is_full(error):
                 raise
-            interrupts.check()  # some library's answer to an interrupt is no failure
+            interrupts.check()  # an error with which a library answers an interrupt is no failure
             from zoo.training.population.stack import Unstackable
 
             raised = f"a population of {len(group.cells)} raised {reason(error)}"
@@ -113,14 +113,14 @@ def _train(group: Group, send: Send, here: dict[str, Any]) -> Apart | None:
 
 
 def _rows(group: Group) -> tuple[Cell, ...]:
-    """The population, a cell a row: those of the group, and the others as their folders note."""
+    """Return the population, one cell a row: the group's cells, and the others as their folders hold them."""
     mine = {cell.run_id: cell for cell in group.cells}
     rows = [mine.get(run_id) or _noted_cell(group.cells[0], run_id) for run_id in group.whole]
     return tuple(row for row in rows if row) if all(rows) else group.cells
 
 
 def _noted_cell(like: Cell, run_id: str) -> Cell | None:
-    """The cell of that name beside one like it; None where its folder is gone or of another version."""
+    """Return the cell of that name beside a cell like it; None: its folder is gone or of another version."""
     path = like.folder.parent / run_id / "config.yaml"
     if not path.exists():
         return None
@@ -135,7 +135,7 @@ def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> di
 
 
 def _uneven(members: Sequence[Any]) -> Apart | None:
-    """Split members that a kill left at different steps: those at one step go on as one."""
+    """Split members that a kill left at different steps: members at the same step go on as one."""
     places: dict[tuple[int, bool, bool], list[int]] = {}
     for i, run in enumerate(members):
         position = run.position

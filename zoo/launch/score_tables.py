@@ -1,4 +1,4 @@
-"""Print the scores of cells: a table for a sweep, a table for one cell, a line."""
+"""Show the scores of cells: in a table for a sweep, a table for one cell, or a line."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ from rich.table import Table
 from zoo.common.terminal import fit, print_whole, slim
 from zoo.results.record import APART
 
-WORDS = 44  # of a mixer's settings in a line of a table
-MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
+WORDS = 44  # characters of a mixer's settings in a line of a table
+MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and printing them takes a while
 SORTED_BY = ("mixer", "d_model", "state_resident", "lr", "seed")
 
 Record = dict[str, Any]
@@ -21,9 +21,8 @@ Apart = frozenset[tuple[str, str, str]]  # mixer, setting, value
 
 
 def print_results(screen: Console, records: Sequence[Record]) -> None:
-    """A table for each task, and one for what starts from others, as wide as the screen at most: of many
-    slices several, some of them in each.
-    """
+    """Print a table for each task, and another for its cells that start from other cells.  A table that is
+    wider than the screen is split by slices."""
     tasks: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
         tasks[record.get("task"), record.get("start") is None].append(record)
@@ -42,11 +41,11 @@ def print_results(screen: Console, records: Sequence[Record]) -> None:
 def result_table(
     records: Iterable[Record], narrow: bool = False, name: str = "", only: Sequence[Slice] | None = None
 ) -> Table:
-    """One row a point and learning rate, one column a test slice: accuracy, over seeds where there are
-    several.  Of very many, the first.  Width and rate are named in the title where they are all the same.
+    """Make a table of accuracies: a row per point and learning rate, a column per test slice.
 
-    narrow: each row in two lines.  name: stands in the title.  only: some of the slices, named over several
-    lines, and those who were asked them.
+    Several seeds are averaged.  Rows beyond MOST_ROWS are left out.  d_model and lr move to the title where
+    all rows share them.  narrow: each row in two lines.  name: goes into the title.  only: these slices, with
+    headings over several lines, and only the records that have one of them.
     """
     groups: dict[Any, list[Record]] = defaultdict(list)
     chosen = [record for record in records if only is None or not set(only).isdisjoint(_slices([record]))]
@@ -84,7 +83,7 @@ def result_table(
 
 
 def slice_table(record: Record) -> Table:
-    """One cell: every slice of every split, with its counts."""
+    """Make the table of one cell: every slice of every split, with its counts."""
     entries = record["slices"]
     keys = list(dict.fromkeys(key for entry in entries for key in entry["slice"]))
     bounded = any(entry["coverage"] < 1 for entry in entries)
@@ -108,8 +107,8 @@ def percent(value: float | None) -> str:
 
 
 def summary(record: Record) -> str:
-    """Accuracy of each test slice: "test, seq_len/num_kv_pairs 32/4: 98.9%, 64/8: 87.3%"; its coverage where
-    that is bounded."""
+    """Return the accuracy of each test slice, with its coverage if below 1:
+    "test seq_len/num_kv_pairs 32/4: 98.9%, 64/8: 87.3%"."""
     parts, keys = [], None
     for entry in _tests(record):
         named = _slice(entry)
@@ -121,7 +120,7 @@ def summary(record: Record) -> str:
 
 
 def named(record: Record, apart: Apart = frozenset()) -> str:
-    """The settings that the mixer is swept over, and those that set it `apart`: "window=16"."""
+    """Return the mixer's knob settings, and those that set it `apart` from others: "window=16"."""
     settings, knob = _settings(record), record.get("knob") or ()
     keys = [key for key in knob if settings.get(key) is not None]
     keys += [
@@ -142,7 +141,7 @@ def _apart(rows: Sequence[Sequence[Record]]) -> Apart:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return settings of mixer, start and adaptation.  Width has its own column."""
+    """Return the settings of mixer, start and adaptation, without d_model, which has its own column."""
     adaptation, start = record.get("adaptation") or {}, record.get("start")
     recipe = {"adaptation": adaptation.get("recipe"), "rank": adaptation.get("rank")}
     recipe["start"] = start and start.rpartition("-")[0]
@@ -191,7 +190,7 @@ def _chance(records: Iterable[Record], slice_: Slice) -> str:
 
 
 def _score(group: Sequence[Record], slice_: Slice, gap: str) -> str:
-    """Write the mean over the seeds that did not diverge, and their spread; the range alone if it is wide."""
+    """Write the mean and spread over the seeds that did not diverge, or their range alone if it is wide."""
     sound = [record for record in group if record["status"] != "diverged"]
     entries = [entry for record in sound for entry in _tests(record) if _slice(entry) == slice_]
     scores = [entry["accuracy"] for entry in entries]

@@ -17,7 +17,7 @@ from zoo.model import SequenceModel, build_model, outline
 from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024
-LARGEST_MEASURED = 2**27  # parameters: on a CPU a token of more takes seconds
+LARGEST_MEASURED = 2**27  # parameters; with more, a token takes seconds on a CPU
 COLUMNS = (
     *("mixer", "settings", "label", "family", "d_model", "formula", "seq_len"),
     *("paper", "resident", "measured", "touched", "bytes_bf16", "bytes_fp32"),
@@ -26,12 +26,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One layer of a mixer under one of its settings.
+    """The state of one layer of a mixer under one choice of settings.
 
     settings: what the command line changed.  formula: of `resident`, in seq_len and the mixer's settings.
-    sizes: for each length, None where the mixer refuses it.  measured: scalars in the tensors of a state
-    after so many tokens; None beyond LONGEST_MEASURED or LARGEST_MEASURED, and for a mixer that cannot
-    decode.
+    sizes: one for each length; None where the mixer refuses that length.  measured: scalars in the tensors of
+    a state after that many tokens; None beyond LONGEST_MEASURED or LARGEST_MEASURED, and for a mixer that
+    cannot decode.
     """
 
     mixer: str
@@ -46,7 +46,7 @@ class Entry:
 
 
 def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
-    """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
+    """Make the entry of a cell's mixer, measured in float32 on the CPU in its layer of the cell's model."""
     about = cell.about
     model = outline(cell)
     if sum(tensor.numel() for tensor in model.parameters()) <= LARGEST_MEASURED:
@@ -75,7 +75,7 @@ def _size(model: SequenceModel, layer: int, seq_len: int) -> StateSize | None:
 
 @torch.no_grad()
 def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
-    """Scalars that the layer's mixer holds after `seq_len` tokens."""
+    """Return the scalars that the layer's mixer holds after `seq_len` tokens; None: not measured."""
     if seq_len > LONGEST_MEASURED or not model.exact_decode or model.embedding.is_meta:
         return None
     inputs = torch.arange(seq_len)[None] % len(model.embedding)
@@ -83,7 +83,7 @@ def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
 
 
 def as_csv(entries: Sequence[Entry]) -> str:
-    """Tidy: one row for each entry and length; an empty field is what does not exist."""
+    """Write a tidy CSV: a row for each entry and length, with an empty field for a missing number."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -101,8 +101,8 @@ STAR = "* from the formula alone; at the other lengths the elements of a live st
 
 
 def lines(e: Entry) -> Iterator[tuple[str, ...]]:
-    """Yield what stands under HEADINGS for each size, with all the lengths at which it holds: one line for a
-    state that does not grow.  An unmeasured length has a star."""
+    """Yield the texts under HEADINGS, a line for each size with all lengths that have it: a state that does
+    not grow has one line.  A length that was not measured has a star."""
     known = zip(e.seq_lens, e.sizes, e.measured, strict=True)
     for size, group in groupby(known, key=lambda length: length[1]):
         counts = {n: count for n, _, count in group}
@@ -118,7 +118,7 @@ def _number(value: int | None) -> str:
 
 
 def as_markdown(entries: Sequence[Entry], command: str) -> str:
-    """A document.  command: what it was written by."""
+    """Write the entries as a document, docs/state.md.  command: the command that writes it."""
     widths = ", ".join(dict.fromkeys(str(e.d_model) for e in entries))
     text = HEAD.format(command=command, widths=widths)
     for title, group in by_family(entries, lambda e: e.family).items():
@@ -129,7 +129,7 @@ def as_markdown(entries: Sequence[Entry], command: str) -> str:
 
 
 def _rows(e: Entry) -> Iterator[tuple[str, ...]]:
-    """Name and formula stand in the first only."""
+    """Yield the rows of an entry; only the first holds its name and formula."""
     name, formula = f"{e.label} `{' '.join(filter(None, (e.mixer, e.settings)))}`", f"`{e.formula}`"
     for line in lines(e):
         yield name, *line, formula if e.formula else ""
@@ -137,7 +137,7 @@ def _rows(e: Entry) -> Iterator[tuple[str, ...]]:
 
 
 def as_tables(entries: Sequence[Entry]) -> list[RenderableType]:
-    """A table for each family, then the formulas, which need the width."""
+    """Make a table for each family, then a table of formulas, which need the whole width."""
     parts = [_family_table(*group) for group in by_family(entries, lambda e: e.family).items()]
     return ["state of one layer, in scalars per sequence", *parts, STAR, _formulas(entries)]
 
@@ -157,7 +157,7 @@ def _family_table(title: str, entries: Sequence[Entry]) -> Table:
 
 
 def _formulas(entries: Sequence[Entry]) -> Table:
-    """Each once, with the mixers whose it is."""
+    """Make the table of formulas, each once with the mixers that have it."""
     table = slim("formulas, in seq_len and the mixers' own settings and parts")
     table.add_column("mixers", max_width=50)
     table.add_column("scalars after seq_len tokens")

@@ -1,4 +1,4 @@
-"""Many cells on one machine: all checked before any starts, each in a process of its own, none done twice."""
+"""Run many cells on one machine: all are checked before any starts, and no done cell runs again."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -19,16 +19,16 @@ from zoo.results.source import other_source
 
 
 class SweepFailed(Exception):
-    """Some cells failed; the display has said which."""
+    """Some cells failed; the display has named them."""
 
 
 def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int | str) -> None:
     """Run every cell of the batch that is not done, n_workers at once, and print how they went.
 
-    ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
-    failed, DiskFull at once.  The same call again runs what is missing.
+    Raises ValueError before anything starts, with a line for each mistake; SweepFailed at the end if a cell
+    failed; DiskFull at once.  The same call again runs the cells that are missing.
     """
-    context = forkserver.start(PRELOADED)  # it imports while the cells are checked
+    context = forkserver.start(PRELOADED)  # first, since it imports while the cells are checked
     cells = checked_cells(composer, batch, here=True)
     workers = count(n_workers, cells)
     make_folders(cells)
@@ -51,7 +51,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
 def _in_order(
     todo: Sequence[Cell], run: Callable[[list[Cell]], list[Failure]], display: SweepDisplay
 ) -> list[Failure]:
-    """The cells that others start from first; where such a one has failed, the others have failed too."""
+    """Run the cells that others start from first; where one of them fails, its dependents fail too."""
     failures: list[Failure] = []
     for wave in waves(todo):
         failed = {failure.cell.run_id for failure in failures}
@@ -69,7 +69,7 @@ def _lost(cell: Cell, display: SweepDisplay) -> Failure:
 
 
 def waves(todo: Sequence[Cell]) -> list[list[Cell]]:
-    """The cells in groups: each starts from done cells or from cells of an earlier group."""
+    """Return the cells in groups, whose cells start from done cells or from cells of an earlier group."""
     names, groups = {cell.run_id for cell in todo}, dict[int, list[Cell]]()
     for cell in todo:
         depth = sum(other.run_id in names for other in cell.lineage[:-1])
@@ -78,18 +78,18 @@ def waves(todo: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def newest(cell: Cell) -> Path:
-    """Return the folder of the cell's record, of a new one before it has replaced the old."""
+    """Return the folder of the cell's newest record: the new one, if it has not yet replaced the old."""
     return cell.folder if store.is_done(cell.folder) else cell.place
 
 
 def made_otherwise(cells: Iterable[Cell]) -> str | None:
-    """One line on done cells that other source made, unless they are to be done once more."""
+    """Return a line about done cells that other source code made and that are not to run again."""
     done = [cell for cell in cells if not cell.rerun and store.is_done(cell.folder)]
     return other_source([(store.read(cell.folder), cell.config) for cell in done])
 
 
 def make_folders(cells: Sequence[Cell]) -> None:
-    """Make the results folders of the cells, and ready those that are to be done once more."""
+    """Make the results folders of the cells, and prepare the cells that are to run again."""
     for folder in {cell.folder.parent for cell in cells}:
         store.check_writable(folder)
     for cell in cells:
@@ -97,10 +97,10 @@ def make_folders(cells: Sequence[Cell]) -> None:
 
 
 def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool) -> list[Cell]:
-    """The distinct cells of a batch, each behind those that it starts from, all checked; nothing is written.
+    """Return the distinct cells of a batch, all checked, each after the cells that it starts from.
 
-    ValueError lists every mistake.
-    here: on this machine, which then must have the device that they ask for.
+    Nothing is written.  ValueError lists every mistake.
+    here: the cells run on this machine, which then must have the device that they ask for.
     """
     cells: dict[str, Cell] = {}
     wrong: dict[str, list[str]] = {}
@@ -121,7 +121,7 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
 
 
 def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
-    """The problems of a cell, of this machine with it, and of what lies in its folder."""
+    """Return the problems of a cell and, if `here`, of this machine.  ValueError: its folder is damaged."""
     errors = validator.problems(cell) or _refused(cell, here)
     if not errors:
         _check_folder(cell.folder)
@@ -154,7 +154,7 @@ def _cells(which: list[str]) -> str:
 
 
 def unfinished(cells: Iterable[Cell]) -> list[Cell]:
-    """Those without a record.  What a kill at the very end left beside a record is cleared away."""
+    """Return the cells without a record, and delete what a kill at the very end left beside a record."""
     todo: list[Cell] = []
     for cell in cells:
         if store.is_done(cell.folder):
@@ -174,7 +174,7 @@ def _tidy(folder: Path) -> None:
 
 
 def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
-    """Return how many cells run at once; "auto": one a card where they train on cards, else one a core."""
+    """Return how many cells run at once; "auto": one per GPU if cells train on GPUs, else cores / threads."""
     if n_workers == "auto" and any(map(on_gpu, cells)):
         return max(1, len(cards()))
     if n_workers == "auto":

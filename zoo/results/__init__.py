@@ -1,4 +1,4 @@
-"""The records of cells: what lies in a results folder, and how it is read."""
+"""Write and read the records of cells, which lie in a results folder."""
 
 from zoo.results.evaluations import load_evaluations
 from zoo.results.table import load, load_groups, load_metrics

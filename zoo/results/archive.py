@@ -1,10 +1,10 @@
-"""Finished cells in one file: `python -m zoo archive RESULTS` makes RESULTS.zip.
+"""Pack finished cells into one file: `python -m zoo archive RESULTS` makes RESULTS.zip.
 
   python -m zoo archive results/mini_based_fig2 --out docs/results/mini_based_fig2.zip
 
-It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, what the cell was
-asked afterwards (evaluations/), and with --weights the weights that were kept; checkpoints, failed and
-unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the folder.
+It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, the results of its
+evaluations (evaluations/), and with --weights the weights that were kept.  Checkpoints, failed and unfinished
+cells are left out.  `zoo.results.load` and every command of analysis/ read it like the folder.
 The same cells make the same bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
@@ -20,17 +20,17 @@ from zoo.results.atomic import replaced_by
 from zoo.results.home import FILES, WEIGHTS, Home, read_bytes, shown
 from zoo.results.reading import Reading, left_out
 
-WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so the same bytes
+WHEN = (1980, 1, 1, 0, 0, 0)  # the format's earliest date, for all files, so that the bytes are the same
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the archive; 0, 3 where something was left out, or 2 with a line on what is wrong."""
+    """Write the archive; return 0, 3 where something was left out, or 2 with a line on what is wrong."""
     parser = command_parser("zoo archive", __doc__)
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
     parser.add_argument("--out", type=Path, metavar="NAME.zip", help="default: RESULTS.zip")
     parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")
     args = parser.parse_intermixed_args(argv)
-    place = Path(os.path.abspath(args.results))  # links are not followed: one may lead to itself
+    place = Path(os.path.abspath(args.results))  # links are not followed: a link may lead to itself
     if not args.out and not place.name:
         return say(f"{shown(place)} has no name for an archive: give one with --out NAME.zip.", USAGE)
     out: Path = args.out or place.with_suffix(".zip")
@@ -45,10 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]:
-    """Write the finished cells of a folder to `out`, in one move; how many they are, and what was not read.
+    """Write the finished cells of a folder to `out`, in one move; return their number and their Reading.
 
-    A file that is missing, damaged or a link (it may lead anywhere) is left out, its record is not.
-    ValueError: no such folder, or not one record in it that can be read.
+    A file that is missing, damaged or a link (which may lead anywhere) is left out, but its cell is not.
+    ValueError: no such folder, or no record in it that can be read.
     """
     if out.suffix != ".zip":
         raise ValueError(f"--out (={shown(out)}) must end in .zip.")
@@ -72,7 +72,7 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
 
 
 def _names(folder: Home, weights: bool) -> list[str]:
-    """The files of a cell that an archive holds."""
+    """Return the names of the files of a cell that an archive holds."""
     weights_file = [WEIGHTS] if weights and (folder / WEIGHTS).exists() else []
     answers = [f"{evaluations.FOLDER}/{name}" for name in evaluations.names(folder)]
     return [*FILES, *weights_file, *answers]

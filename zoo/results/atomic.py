@@ -1,4 +1,4 @@
-"""Files that appear in one move, and one line where the disk has no room for them."""
+"""Write files that appear in one move, and raise DiskFull, one line, where the disk has no room."""
 
 import errno
 import os
@@ -11,15 +11,15 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskFull(Exception):
-    """There is no room; the message says where.  It ends a sweep: its other cells would meet the same."""
+    """The disk has no room; the message says where.  It ends a sweep, since other cells would fail too."""
 
 
 @contextmanager
 def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """A file to write that becomes `path` in one move: a reader, or a kill, meets all of it or nothing.
+    """Yield a file to write that becomes `path` in one move: a reader or a kill sees all of it or nothing.
 
-    It has reached the disk by then.  DiskFull: it did not fit, and takes no room.  Of several writers, the
-    last wins.
+    Its contents are on the disk before the move.  DiskFull: it did not fit, and is removed.  Of several
+    writers, the last wins.
     """
     with replaced_by(path) as part, room(path), part.open(mode) as file:
         yield file
@@ -35,7 +35,7 @@ def write(path: Path, text: str) -> None:
 
 @contextmanager
 def replaced_by(path: Path) -> Iterator[Path]:
-    """A name beside `path`: what was written there is `path` at the end, and gone after an error."""
+    """Yield a name beside `path`; what is written there becomes `path`, or is removed after an error."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         yield part
@@ -46,7 +46,7 @@ def replaced_by(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def room(path: Path) -> Iterator[None]:
-    """Whatever is raised inside because the disk is full becomes DiskFull."""
+    """Turn any error inside the context that a full disk caused into DiskFull."""
     try:
         yield
     except DiskFull:
@@ -61,12 +61,12 @@ def room(path: Path) -> Iterator[None]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether the disk was full."""
+    """Return whether a full disk caused the error."""
     return isinstance(error, DiskFull) or _full_disk(error) is not None
 
 
 def _full_disk(error: BaseException | None) -> str | None:
-    """Return the system's words for a full disk, from the error or its causes; None: it is another error."""
+    """Return the system's words for a full disk, from the error or its causes; None: another error."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return error.strerror

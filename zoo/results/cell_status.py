@@ -4,7 +4,7 @@ done, diverged   it has a record; diverged: its loss was not finite
 running          a living process has claimed it
 stale            claimed by a process that is dead or silent; the next run of its command goes on with it
 failed           it has an error.txt; the next run of its command tries it again
-pending          a sweep wants it, or an interrupt ended it in order, and nobody is at work on it
+pending          a sweep wants it, or it was interrupted and has saved, and no process runs it
 damaged          it has a result.json that cannot be read, or is another cell's
 """
 
@@ -20,13 +20,13 @@ from zoo.results import lease, store
 
 State = Literal["done", "diverged", "running", "stale", "failed", "pending", "damaged"]
 STATES: tuple[State, ...] = get_args(State)
-OVER = ("done", "diverged")  # for good
+OVER = ("done", "diverged")  # states that do not change any more
 TAIL = 4096  # bytes, more than a row of metrics.csv has
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """note: who is at work and where it stands; why it failed; "" where there is no more to say."""
+    """The status of a cell.  note: which process runs it and its step, or why it failed, or ""."""
 
     run_id: str
     state: State
@@ -34,16 +34,16 @@ class Standing:
 
 
 class Look:
-    """Read a results folder or archive again and again; a record that was read is not read a second time."""
+    """Reads the status of a folder's or archive's cells, repeatedly; no record is read a second time."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.over: dict[str, Standing] = {}
 
     def __call__(self, wanted: Iterable[str] = ()) -> list[Standing]:
-        """Every cell that has a folder here, and all others that are wanted (run ids), by run id.
+        """Return the status of every cell with a folder here, and of all `wanted` run ids, by run id.
 
-        ValueError, one line with the fix: neither a folder nor an archive is there.
+        ValueError, one line with the fix: there is neither a folder nor an archive.
         """
         cells = {cell.run_id: cell for folder in store.cells(self.home) if (cell := self._at(folder))}
         cells |= {run_id: Standing(run_id, "pending") for run_id in wanted if run_id not in cells}
@@ -57,7 +57,7 @@ class Look:
         try:
             standing = stand(folder)
         except FileNotFoundError:
-            return None  # taken away meanwhile
+            return None  # the folder was removed meanwhile
         except OSError as error:
             standing = Standing(name, "damaged", visible(str(error)))
         if standing and standing.state in OVER:
@@ -78,7 +78,7 @@ def stand(folder: store.Home) -> Standing | None:
         if "error.txt" not in names and (gone := lease.left_behind(folder)):
             return Standing(folder.name, "stale", f"{gone}, {_ago(folder / lease.NAME)}")
         if "error.txt" not in names:
-            return stand(folder)  # given back since its files were listed: by now it has ended
+            return stand(folder)  # the claim was released since the files were listed, so the cell has ended
     if "error.txt" in names:
         return Standing(folder.name, "failed", store.error(folder))
     if "config.yaml" not in names:
@@ -95,7 +95,7 @@ def _ended(folder: store.Home) -> Standing:
 
 
 def _progress(folder: Path) -> str:
-    """Write the step of the last row of metrics.csv: ", step 300"; "": it has none."""
+    """Return the step of the last row of metrics.csv: ", step 300"; "": there is no row."""
     path = folder / "metrics.csv"
     if not path.is_file():
         return ""

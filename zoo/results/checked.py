@@ -1,4 +1,4 @@
-"""Reading a record as what it is, data from anywhere: checked once, or refused in one line."""
+"""Read a record as untrusted data: it is checked once, or refused in one line."""
 
 import json
 import re
@@ -16,12 +16,12 @@ from zoo.results.environment import installed
 from zoo.results.record import COLUMNS, LONGEST, SCHEMA, STRICT, Count, Name, Positive, Record, Split
 
 ASIDE = "move its folder away, and the same command makes the cell again"
-_PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text without a word that could need an escape
+_PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text that needs no escape when it is shown
 DEEPEST = 16  # how far settings may be nested
 
 
 class Distance(TypedDict):
-    """Hold what schema 2 says of a distance, which is now a Kind of the group "distance"."""
+    """The entry of schema 2 for a distance, which is now a Kind of the group "distance"."""
 
     split: Split
     slice: Name
@@ -32,16 +32,16 @@ class Distance(TypedDict):
 
 @with_config(STRICT)
 class Schema2(TypedDict):
-    """Hold what a record of schema 2 has in place of `groups`."""
+    """The field of schema 2 in place of `groups`."""
 
     distances: list[Distance]
 
 
 def parse(text: str, where: object) -> dict[str, Any]:
-    """The Record that `text` holds, every word in it fit to be shown; a plain dict, for it is read by column.
+    """Return the Record that `text` holds as a plain dict, with every word in it safe to be shown.
 
-    ValueError, one line that begins with `where`: it is no JSON, of another schema, or a field is missing or
-    not what it must be.
+    ValueError, one line that begins with `where`: the text is no JSON or of another schema, or a field is
+    missing or wrong.
     """
     try:
         record = json.loads(text)
@@ -56,7 +56,7 @@ def parse(text: str, where: object) -> dict[str, Any]:
         record = all_visible(record)
     wrong = mistake(record, Schema2) if schema == 2 else None
     if schema == 2 and not wrong:
-        # of schema 2: its answers were told apart by distance alone
+        # schema 2 grouped answers by distance only
         distances = record.pop("distances")
         groups = [{"group": "distance", "value": old.pop("distance")} | old for old in distances]
         record = record | {"schema": SCHEMA, "groups": groups}
@@ -67,7 +67,7 @@ def parse(text: str, where: object) -> dict[str, Any]:
 
 
 def mistake(value: Any, hint: Any) -> str | None:
-    """Return in words the first thing that keeps a value of a JSON from being of a type; None: it is."""
+    """Return in words the first reason why a value from JSON is not of the type `hint`; None: it is."""
     try:
         _adapter(hint).validate_python(value)
     except ValidationError as error:
@@ -109,7 +109,7 @@ def _of_another_schema(schema: Any, record: Any, where: object) -> str:
 
 
 def _contradictions(record: dict[str, Any]) -> Iterator[str]:
-    """Yield what contradicts itself in a record whose types are right."""
+    """Yield the contradictions within a record whose types are right."""
     names: set[tuple[Any, ...]] = set()
     for i, entry in enumerate(record["slices"]):
         name = (entry["split"], *entry["slice"].items())

@@ -1,4 +1,4 @@
-"""Every record of results folders as tables: `python -m zoo collect RESULTS`, to CSV and Parquet."""
+"""Collect every record of results folders in tables: `python -m zoo collect RESULTS`, to CSV and Parquet."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ NAMED = 20  # failed cells, in the report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
+    """Write the tables; return 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     parser = command_parser("zoo collect", HELP)
     add_results(parser)
     parser.add_argument(
@@ -78,18 +78,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _stem(args: Namespace) -> Path:
-    """Return the path of the two files without their endings: in the results folder, beside an archive."""
+    """Return the path of the files without their endings: in the results folder, or beside an archive."""
     first: Path = args.results[0]
     stem: Path = args.out or (first / "collected" if first.is_dir() else first)
     return stem.with_suffix("") if stem.suffix in (".csv", ".parquet") else stem
 
 
 def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]]:
-    """Write stem.csv and .parquet; what there is to say about it, in lines, and what was not read.
+    """Write stem.csv, stem.groups.csv and .parquet of each; return the lines of a report, and the Readings.
 
-    Beside them stem.groups.csv and .parquet.  Of several folders each row has its folder's name in front, in
-    the column `results`.
-    ValueError: no such folder, or not one record in it that can be read; nothing is written then.
+    With several folders each row begins with its folder, in the column `results`.
+    ValueError: no such folder, or no record that can be read; nothing is written then.
     """
     readings = [Reading(home) for home in homes]
     failed, unfinished = _not_done(homes)
@@ -120,7 +119,7 @@ def _records(readings: Sequence[Reading]) -> Iterator[tuple[dict[str, str], dict
 
 
 def _not_done(homes: Sequence[Path]) -> tuple[list[str], int]:
-    """(a line on each cell that failed, how many others are not through)."""
+    """Return a line on each cell that failed, and the number of other unfinished cells."""
     failed, unfinished = [], 0
     for folder in (folder for home in homes if home.is_dir() for folder in store.folders(home)):
         if store.is_done(folder):
@@ -142,7 +141,7 @@ def _kind(name: str, values: Iterable[Any]) -> type:
 
 
 def as_row(record: dict[str, Any]) -> dict[str, Any]:
-    """A record as one row: dotted column -> scalar or None."""
+    """Return a record as one row: dotted column -> scalar or None."""
     inner = ("mixer_settings", "task_settings", "slices", "groups")
     row = dict(flat("", {key: value for key, value in record.items() if key not in inner}))
     row |= dict(flat("mixer", record["mixer_settings"]))
@@ -154,7 +153,7 @@ def as_row(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rank(name: str) -> tuple[int, int]:
-    """Sorting keeps the order in which columns of one rank were met."""
+    """Return the sort key of a column; columns of equal rank keep the order in which they were met."""
     if name == HOME:
         return -1, 0
     if name in KEYS:
@@ -165,7 +164,7 @@ def _rank(name: str) -> tuple[int, int]:
 
 
 def _written(table: pd.DataFrame, stem: Path, kinds: Mapping[str, type]) -> str:
-    """Write the CSV, and from it the Parquet file; return their names, or why there is only the one."""
+    """Write the CSV, and from it the Parquet file; return their names, or why there is only the CSV."""
     with replaced_by(Path(f"{stem}.csv")) as part:
         table.map(inert).rename(columns=inert).to_csv(part, index=False, lineterminator="\n")
     try:

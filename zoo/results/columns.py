@@ -1,6 +1,6 @@
-"""The columns of tables, read off the schema of a record: names, order, kinds, and what each means.
+"""List the columns of tables from the schema of a record: names, order, kinds, and what each means.
 
-docs/numbers.md holds what `documented` says; a test compares them.
+docs/numbers.md holds the table of `documented`; a test compares them.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from zoo.results.record import Kind, Record, Slice
 
 @dataclass(frozen=True)
 class Column:
-    """kinds: types of its values, None's among them.  needed: every record has it."""
+    """A column.  kinds: types of its values, NoneType included.  needed: every record has it."""
 
     name: str
     kinds: frozenset[Any]
@@ -22,17 +22,17 @@ class Column:
 
     @property
     def single(self) -> bool:
-        """It holds one value, neither a list nor a {key: value}."""
+        """Return whether it holds one value, neither a list nor a {key: value}."""
         return self.kinds <= {int, float, bool, str, type(None)}
 
     @property
     def real(self) -> bool:
-        """A table has it as a floating-point number: no other has room for what is missing."""
+        """Return whether tables hold it as floats: for fractions, and for integers that may be missing."""
         return self.single and (float in self.kinds or {int, type(None)} <= self.kinds)
 
     @property
     def holds(self) -> type:
-        """Return its type in a table: str where it is no single value, or one of several kinds."""
+        """Return its type in a table: str if it is no single value, or may be of several types."""
         some = self.kinds - {type(None)}
         return float if self.real else next(iter(some)) if self.single and len(some) == 1 else str
 
@@ -69,6 +69,6 @@ REAL = tuple(column.name for column in (*RECORD.values(), *SLICE.values()) if co
 
 
 def documented() -> str:
-    """A table in Markdown, a row a column."""
+    """Return the table in Markdown that documents the columns, a row for each."""
     rows = [f"| `{column.name}` | {column.means} |" for column in (*RECORD.values(), *SLICE.values())]
     return "\n".join(["| column | meaning |", "|---|---|", *rows])

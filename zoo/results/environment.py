@@ -13,7 +13,7 @@ PACKAGES = ("zoo-recall", "torch", "pytorch-lightning", "hydra-core", "numpy")
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """Versions, git revision and machine, as this process found them: with a cell's words, to repeat it."""
+    """Return versions, git revision and machine of this process: with a cell's words, enough to repeat it."""
     revision, clean = _git()
     return {
         "versions": {"python": platform.python_version()} | {p: installed(p) for p in PACKAGES},
@@ -33,7 +33,7 @@ def installed(package: str) -> str | None:
 
 
 def _git() -> tuple[str | None, bool | None]:
-    """Revision of the checkout that runs, and whether it was clean; None for an installed package."""
+    """Return the revision of the running checkout and whether it is clean; None for an installed package."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None, None

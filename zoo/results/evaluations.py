@@ -1,7 +1,7 @@
 """Write and read the evaluations of a trained cell: evaluations/NAME-HASH.csv beside its record.
 
-The first line is a comment of JSON (what was asked, of which weights, where), a table follows.  HASH is of
-the settings and of the weights, so that the answers of weights that have gone are never taken for these.
+The first line is a JSON comment (the question, the weights, the place), and a table follows.  HASH covers the
+settings and the weights, so that answers of earlier weights are never taken for those of the present ones.
 """
 
 import hashlib
@@ -28,14 +28,16 @@ from zoo.results.record import STRICT, MadeFrom, RunId
 FOLDER = "evaluations"
 NAME = r"[\w-]{1,60}"  # of an evaluation
 SCHEMA = 1  # of the first line
-OTHERS = "hf-"  # how the folder of a model begins that is no cell
+OTHERS = "hf-"  # the beginning of the folder name of a model that is no cell
 Settings = Mapping[str, Any]
 
 
 @with_config(STRICT)
 class Head(TypedDict):
-    """The first line.  settings: `evaluation` and, where it is not the cell's own, `task`.
-    made_from: of what was asked, what no setting says (`zoo.tasks.base.Task`).
+    """The first line of the file.
+
+    settings: `evaluation` and, where it is not the cell's own, `task`.
+    made_from: what the questions hold that no setting says (`zoo.tasks.base.Task`).
     """
 
     schema: int
@@ -47,7 +49,7 @@ class Head(TypedDict):
 
 
 def place(folder: Path, name: str, settings: Settings, weights: str) -> Path:
-    """Return the path of this evaluation of these weights, whether it is there or not."""
+    """Return the path of this evaluation of these weights, whether the file exists or not."""
     key = json.dumps([settings, weights], sort_keys=True)
     return folder / FOLDER / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.csv"
 
@@ -61,12 +63,12 @@ def write(path: Path, head: Mapping[str, Any], table: pd.DataFrame) -> None:
 
 
 def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
-    """The answers of all finished cells to one evaluation, tidy; join with `load` by run_id.
+    """Return the answers of all finished cells to one evaluation, tidy; join with `load` by run_id.
 
-    run_id, mixer; evaluation.<key>, task.<key>: the settings of the question (task: where another was asked
-    than the cell's own); made_from.<key>: its text's SHA-256 and versions; then the columns of the evaluation
-    (conf/evaluation/NAME.yaml says which class).
-    A file that is damaged is left out with a warning, one of earlier weights silently.
+    Columns: run_id, mixer; evaluation.<key>, task.<key>: the settings of the question (task: only where it is
+    not the cell's own); made_from.<key>: SHA-256 and versions of its text; then the columns of the evaluation
+    (conf/evaluation/NAME.yaml names its class).
+    A damaged file is left out with a warning, a file of earlier weights silently.
     ValueError, one line with the fix: no such folder, or no answers in it.
     """
     reading, wrong = Reading(Path(results)), []
@@ -90,9 +92,9 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
 
 
 def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
-    """The answers of models that are no cells of ours: run_id (the folder, hf-NAME) and the table's columns.
+    """Return the answers of models that are no cells: run_id (the folder, hf-NAME) and the table's columns.
 
-    Empty: there are none, or `results` is an archive.  A file that is damaged is left out with a warning.
+    Empty: there are none, or `results` is an archive.  A damaged file is left out with a warning.
     """
     frames, wrong = [pd.DataFrame()], []
     for folder in sorted(results.glob(f"{OTHERS}*")) if results.is_dir() else []:
@@ -109,14 +111,14 @@ def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
 
 
 def names(folder: Home, evaluation: str | None = None) -> list[str]:
-    """The files of a cell's answers to one evaluation, or to all; none where their folder is a link."""
+    """Return the file names of a cell's answers to one or all evaluations; none if the folder is a link."""
     form = re.compile(rf"{re.escape(evaluation) if evaluation else NAME}-[0-9a-f]{{12}}\.csv")
     evaluations = folder / FOLDER
     if not evaluations.is_dir() or (isinstance(evaluations, Path) and evaluations.is_symlink()):
         return []
     if isinstance(evaluations, Path):
         there = [path.name for path in evaluations.iterdir()]
-    else:  # zipfile.Path.iterdir would make a path of each file of the archive, anew for each cell
+    else:  # zipfile.Path.iterdir would make a path of each file of the archive, again for each cell
         at = evaluations.at
         there = [name.removeprefix(at) for name in evaluations.root.namelist() if name.startswith(at)]
     return sorted(filter(form.fullmatch, there))

@@ -1,7 +1,7 @@
 """Read files of records from a results folder or an archive alike; both may be damaged or hostile.
 
-What a file may hold is looked at before it is read: its size, in an archive the size that it claims (more
-than that is never unpacked), and that it is a file.  Every error is a ValueError in one line.
+Before a file is read, its size is checked (in an archive the size that it claims; more than that is never
+unpacked), and that it is a file.  Every error is a ValueError in one line.
 """
 
 import os
@@ -19,18 +19,18 @@ from zoo.common.foreign import visible
 Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
 MIB = 2**20
 WEIGHTS = "weights.safetensors"
-LARGEST = {"metrics.csv": 256 * MIB, WEIGHTS: 8 * 2**30}  # of a file; a real one has some kB
-LARGE = 4 * MIB  # of any other
-WHOLE = 16 * 2**30  # of what an archive holds in all
-MOST_INFLATED = 50  # times, of an archive that unpacks to more than the largest file; real ones have 10
+LARGEST = {"metrics.csv": 256 * MIB, WEIGHTS: 8 * 2**30}  # the most bytes of a file, by name
+LARGE = 4 * MIB  # the most of any other file; a real one has some kB
+WHOLE = 16 * 2**30  # the most that an archive holds in all
+MOST_INFLATED = 50  # unpacked over packed size, of an archive above LARGEST["metrics.csv"]; real ones have 10
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)
-DEPTH = 2  # levels below a folder at which results folders are looked for
+DEPTH = 2  # levels below a folder down to which results folders are searched
 _PLAIN = re.compile(r"(?!\.\.?/)[^/\\]+(/(?!\.\.?(/|$))[^/\\]+)*/?")  # neither absolute nor with .. in it
 FILES = ("config.yaml", "env.json", "metrics.csv", "result.json")
 
 
 def opened(results: Path) -> Home:
-    """A folder as it is, an archive as if it were one.  ValueError: an archive that is none, or too large."""
+    """Return the folder, or an archive as if it were one.  ValueError: no archive, or one too large."""
     with _readable(results):
         if not results.is_file():
             return results
@@ -69,7 +69,7 @@ def largest(name: str) -> int:
 
 
 def cells(results: Path) -> Iterator[Home]:
-    """The folders that may be cells, by name; of an archive too.  ValueError: neither is there."""
+    """Yield the folders, by name, that may be cells; also of an archive.  ValueError: neither is there."""
     home = opened(results)
     if isinstance(home, Path):
         return folders(home)
@@ -77,7 +77,7 @@ def cells(results: Path) -> Iterator[Home]:
 
 
 def folders(results: Path) -> Iterator[Path]:
-    """The folders in it that may be cells, by name.  ValueError: no such folder."""
+    """Return the folders in a results folder, by name, that may be cells.  ValueError: no such folder."""
     try:
         with os.scandir(results) as entries:
             names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
@@ -92,12 +92,12 @@ def folders(results: Path) -> Iterator[Path]:
 
 
 def meant(homes: Sequence[Path]) -> list[Path]:
-    """Name the results folders and archives that are asked for: those below a folder that holds no cell."""
+    """Replace each folder that holds no cell by the results folders and archives below it."""
     return [place for home in homes for place in ([home] if _holds_cells(home) else places(home))]
 
 
 def places(home: Path, depth: int = DEPTH) -> list[Path]:
-    """A results folder or an archive itself, and those that lie in it."""
+    """Return a results folder or archive and those inside it; without the folder if only those hold cells."""
     if not home.is_dir():
         return [home]
     inner = [
@@ -128,16 +128,16 @@ def others_in(results: Path) -> list[str]:
 
 
 def empty(results: Path, holds: str = "no finished cell") -> str:
-    """Say in one line that nothing is there, and where something is."""
+    """Return one line that says that a results folder holds nothing, and where to look instead."""
     inner = others_in(results)
     hint = f"give {' or '.join(inner[:3])}, which hold some" if inner else "run `python -m zoo.run` first"
     return f"results folder {shown(results)} holds {holds}: {hint}."
 
 
 def text(folder: Home, name: str, *, linked: bool = True) -> str:
-    """Read a file of a cell.  ValueError, one line: it is not there, too large, damaged or no text.
+    """Read a file of a cell.  ValueError, one line: it is missing, too large, damaged or no text.
 
-    linked: whether it may be a link, which may lead anywhere; not where what it holds is handed on.
+    linked: whether it may be a link, which may lead anywhere; False where its contents are passed on.
     """
     path = folder / name
     with _readable(path):
@@ -145,7 +145,7 @@ def text(folder: Home, name: str, *, linked: bool = True) -> str:
 
 
 def read_bytes(folder: Home, name: str, *, linked: bool = True) -> bytes:
-    """The same as bytes."""
+    """Read a file of a cell as bytes, as `text` does."""
     path = folder / name
     if not linked and isinstance(path, Path) and path.is_symlink():
         raise ValueError(f"{shown(path)} is a link, which may lead anywhere: put the file itself there.")
@@ -154,11 +154,11 @@ def read_bytes(folder: Home, name: str, *, linked: bool = True) -> bytes:
         if size > largest(name):
             raise ValueError(f"{shown(path)} {_too_large(size, largest(name))}.")
         with path.open("rb") as file:
-            return file.read(size + 1)  # an entry of an archive that holds more than it claims stays packed
+            return file.read(size + 1)  # never unpacks more than an archive's entry claims
 
 
 def shown(path: object) -> str:
-    """A path for a message: names of folders may be foreign."""
+    """Return a path as it may be printed: names of folders may come from strangers."""
     return visible(str(path))
 
 

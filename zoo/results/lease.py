@@ -1,10 +1,10 @@
-"""Claim a cell for one process: a file that it makes, keeps fresh while it lives, and takes away.
+"""Claim a cell for one process, by a file that the process makes, touches while it lives, and removes.
 
-A lock of the operating system need not hold from one machine of a network file system to the next, and stays
-for good when a machine dies.  A claim asks for little: link(2) makes a name once, and a file's time is the
-server's.  It ends with its process on the same machine, with the SLURM job on any, and otherwise when it
-has been silent for EXPIRES seconds, so that nothing that died holds a cell for long.  A sign of life that is
-dated in the future counts as given when it is first seen.
+A lock of the operating system may not hold between machines on a network file system, and may stay forever
+when a machine dies.  A claim needs little: link(2) makes a name only once, and a file's time is the server's.
+A claim ends with its process on the same machine, with its SLURM job on any machine, and otherwise when it
+has not been touched for EXPIRES seconds, so that no dead process holds a cell for long.  A time in the future
+counts as the time when it is first seen.
 """
 
 import functools
@@ -26,23 +26,23 @@ from zoo.common.foreign import visible
 
 NAME = "claim.json"
 BEAT = 15.0  # seconds between two signs of life
-EXPIRES = 120.0  # of silence; more than a beat and the minute for which NFS may show an old time
+EXPIRES = 120.0  # seconds of silence; more than a beat and the minute for which NFS may show an old time
 TRIES = 20
-LONGEST = 200  # characters that are said of a holder
+LONGEST = 200  # characters that are shown of a holder
 LARGEST = 4096  # bytes of a claim
 BUSY = 75  # exit code of a process that lost its claim (EX_TEMPFAIL)
 
 
 class Busy(ValueError):
-    """Another process has the cell."""
+    """Another process holds the cell."""
 
 
 @dataclass(frozen=True)
 class Holder:
     """The process behind a claim.
 
-    machine: host, boot and process namespace: within one, a pid says whether its process lives.
-    started: of the process, in clock ticks since boot, because pids come again.
+    machine: host, boot and process namespace: within these, a pid tells whether its process lives.
+    started: of the process, in clock ticks since boot, because pids are reused.
     job: SLURM's id of the job, which a requeue keeps.
     """
 
@@ -63,22 +63,22 @@ UNREADABLE = Holder("unreadable", "?", "?", 0, None, None, 0.0)
 
 
 def holder(folder: Path, now: float | None = None) -> Holder | None:
-    """Return the holder of `folder`; None: nobody, or one who is dead or has been silent for too long.
+    """Return the living holder of `folder`; None: nobody, or a process that is dead or silent for too long.
 
-    now: the file system's time, where it is known; else this machine's.
+    now: the file system's time, if known; else this machine's.
     """
     claim = _read(folder)
     return claim if claim and _lives(claim, _silence(folder / NAME, now)) else None
 
 
 def left_behind(folder: Path, now: float | None = None) -> Holder | None:
-    """Return the holder that left `folder` unfinished and is gone; None: there is none."""
+    """Return the dead holder that left `folder` unfinished; None: there is none."""
     claim = _read(folder)
     return claim if claim and not _lives(claim, _silence(folder / NAME, now)) else None
 
 
 def forget(folder: Path) -> None:
-    """Take away the claim of one who is gone; what is held stays."""
+    """Remove the claim of a dead process; a living one's stays."""
     dead = left_behind(folder)
     if dead:
         _remove(folder, dead, time.time())
@@ -86,14 +86,14 @@ def forget(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Make `folder` and work in it alone.  Busy: another process does.
+    """Make `folder` and hold its claim inside the context.  Busy: another process holds it.
 
-    A process whose claim was taken over (it was suspended for minutes, say) ends on the spot: what it writes
-    from then on would lie among another's files.
+    A process whose claim was taken over (because it was suspended for minutes, say) exits at once: otherwise
+    it would write among the other process's files.
     """
     mine = _myself()
     _acquire(folder, mine)
-    # take away what those left who were killed while they tried
+    # remove what processes left that were killed while they tried to claim the folder
     for path in folder.glob(".claim.*"):
         silence = _silence(path, None)
         trying = _read(folder, path.name) if path.suffix == ".part" else None
@@ -130,22 +130,22 @@ def _acquire(folder: Path, mine: Holder) -> None:
 
 
 def _linked(part: Path, name: Path) -> bool:
-    """Link `part` to `name`; return whether it worked, by the count of links, as an answer may be lost."""
+    """Link `part` to `name`; return whether it worked, by the count of links, as NFS may lose the answer."""
     try:
         with suppress(FileExistsError):
             os.link(part, name)
         return part.stat().st_nlink == 2
     except FileNotFoundError:
-        return False  # whoever has the folder has tidied it up
+        return False  # the holder of the folder has tidied it up
 
 
 def _remove(folder: Path, dead: Holder, now: float) -> None:
-    """Take a dead claim away; of all who try, one does.  A name that carries its token can be made once."""
+    """Remove a dead claim; of all processes that try, one does: a file with the token's name is made once."""
     mark = folder / f".claim.{dead.token}.dead"
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
-        if _silence(mark, now) > EXPIRES:  # whoever made it died in between
+        if _silence(mark, now) > EXPIRES:  # the process that made the mark has died
             mark.unlink(missing_ok=True)
         return
     try:
@@ -162,7 +162,7 @@ def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
             if claim == mine:
                 os.utime(folder / NAME)
         except OSError:
-            continue  # a full or absent file system: the next beat may do
+            continue  # a full or absent file system: the next beat may succeed
         if claim != mine and not stop.is_set():
             print(
                 f"{folder}: taken over by {claim or 'nobody'} after a long silence; ending", file=sys.stderr
@@ -172,11 +172,11 @@ def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
 
 
 def _read(folder: Path, name: str = NAME) -> Holder | None:
-    """None: no claim.  UNREADABLE: what lies there is no claim that this command writes."""
+    """Return the claim; None: there is none.  UNREADABLE: the file is no claim that zoo writes."""
     path = folder / name
     try:
         if not S_ISREG(path.lstat().st_mode):
-            return UNREADABLE  # a pipe or a device would be read for ever
+            return UNREADABLE  # reading a pipe or a device might never end
         with path.open() as file:
             claim = json.loads(file.read(LARGEST))
         return Holder(**claim) if re.fullmatch(r"[\w-]+", claim["token"]) else UNREADABLE
@@ -187,7 +187,7 @@ def _read(folder: Path, name: str = NAME) -> Holder | None:
 
 
 def _silence(path: Path, now: float | None) -> float:
-    """Seconds since the last sign of life; below zero where that is dated later than now."""
+    """Return the seconds since the file was touched; below zero where its time is in the future."""
     try:
         silence = (time.time() if now is None else now) - path.lstat().st_mtime
     except FileNotFoundError:
@@ -198,9 +198,9 @@ def _silence(path: Path, now: float | None) -> float:
 
 
 def _date(path: Path) -> None:
-    """A clock was set back, and a dead holder would be silent only once it is there again: count from now.
+    """Touch a file whose time is in the future, since a clock was set back: its silence counts from now.
 
-    Not where the clock that is behind is this machine's own, and the file system knows better.
+    Not where only this machine's clock is behind, by the file system's time.
     """
     probe = path.with_name(f".claim.{uuid.uuid4().hex}.part")
     with suppress(OSError):  # a folder that may only be read
@@ -216,7 +216,7 @@ def _lives(one: Holder, silence: float) -> bool:
     if one.machine == _machine() and one.started is not None:
         return _started(one.pid) == one.started
     if one.job is not None and one.job == _job():
-        return False  # this very job before it was requeued; SLURM starts none twice
+        return False  # the claim is this job's own from before its requeue: SLURM runs no job twice at once
     return silence < EXPIRES
 
 
@@ -241,15 +241,15 @@ def _machine() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{platform.node()} {boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # no Linux: pids say nothing, silence does
+    except OSError:  # not Linux: pids tell nothing, only silence does
         return uuid.uuid4().hex
 
 
 def _started(pid: int) -> int | None:
-    """When the process began; None where there is none, or no /proc."""
+    """Return when the process began, in clock ticks since boot; None: it has ended, or there is no /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # behind the name, which may hold anything
+    fields = stat.rpartition(")")[2].split()  # after the process name, which may hold any character
     return None if fields[0] in "ZX" else int(fields[19])

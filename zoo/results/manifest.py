@@ -4,9 +4,8 @@
                                        "cells": {run id: the cell's words on zoo.run's command line}}
 
 The id is a hash of the run ids, so the same sweep typed again, or by two people at once, is one sweep.  Both
-launchers write it; the jobs that a cluster makes of it are in zoo/launch/slurm/ledger.py.  Whoever no longer
-wants
-what is missing deletes the file: no command needs it but zoo.status.
+launchers write the file; the jobs that a cluster makes of it are in zoo/launch/slurm/ledger.py.  Delete the
+file if the missing cells are no longer wanted: only zoo.status needs it.
 """
 
 import hashlib
@@ -38,7 +37,7 @@ AGAIN = "move it away; the sweep's command writes it again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """cells: run id -> words.  since: when the command was last given, seconds since 1970."""
+    """A sweep.  cells: run id -> words.  since: when its command was last given, seconds since 1970."""
 
     cells: dict[str, str]
     command: str
@@ -52,7 +51,7 @@ class Manifest:
 
 
 def write(cells: Iterable[Cell]) -> list[str]:
-    """Write down that all these cells are wanted, done ones too; the sweep's id, one for each folder."""
+    """Write down that all these cells are wanted, done ones too; return the sweep's id in each folder."""
     command, code = f"python -m zoo.run {shlex.join(sys.argv[1:])}", machine()
     homes: dict[Path, dict[str, str]] = defaultdict(dict)
     for cell in cells:
@@ -79,7 +78,7 @@ class Stored(TypedDict):
 
 
 def read_all(home: Path, unread: list[str]) -> dict[str, Manifest]:
-    """Sweep id -> what it wants, the oldest first.  A damaged or foreign file adds a line to `unread`."""
+    """Return sweep id -> manifest, the oldest first.  A damaged or foreign file adds a line to `unread`."""
     sweeps = {}
     for path in sorted((home / HOME).glob("*.json")):
         try:

@@ -1,4 +1,4 @@
-"""metrics.csv: the curves of a cell, one row a number."""
+"""Write metrics.csv, the curves of a cell, with a row for each number."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ Row = tuple[int, str, str, str, float]
 
 
 def score_rows(step: int, split: str, scores: dict[str, Score]) -> list[Row]:
-    """A row for each slice and each number of its score."""
+    """Return a row for each slice and each number of its score."""
     return [
         (step, split, name, metric, value)
         for name, score in scores.items()
@@ -34,7 +34,7 @@ def train_rows(step: int, losses: list[tuple[str, int, float]]) -> list[Row]:
 
 
 def write_csv(path: Path, rows: list[Row]) -> None:
-    """All rows, in one move."""
+    """Write all rows to `path`, in one move."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)

@@ -7,7 +7,7 @@ from zoo.config.cell import Cell
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Report the progress of a running cell, about twice a second and at the end of every epoch."""
+    """The progress of a running cell, reported about twice a second and at the end of every epoch."""
 
     step: int  # training steps done
     total_steps: int
@@ -19,10 +19,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Count the answers of one split of one slice, and average them.
+    """The scores of one split of one slice.
 
     accuracy: right answers over answers.  row_accuracy: mean over rows of the fraction of that row's answers
-    that are right.  exact_rows: rows with every answer right over rows.  loss: mean cross-entropy per
+    that are right.  exact_rows: rows with every answer right, over rows.  loss: mean cross-entropy per
     answer, in nats.
     """
 
@@ -39,7 +39,7 @@ UNSCORED = dict.fromkeys(("accuracy", "row_accuracy", "exact_rows", "loss")) | {
 
 @dataclass(frozen=True, slots=True)
 class InGroup:
-    """Answers of one kind: those to which the task's `group` gives this `value`."""
+    """The count of answers to which the task's `group` gives this `value`, and of the right ones."""
 
     group: str
     value: int | str
@@ -49,7 +49,7 @@ class InGroup:
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that has no result, and why, in one line."""
+    """A cell that has no result, with the reason in one line."""
 
     cell: Cell
     reason: str

@@ -1,4 +1,4 @@
-"""Records read from a folder or archive: the sound ones, one by one, and a line on each of the others."""
+"""Read records from a folder or archive: yield the sound ones, and note a line on each of the others."""
 
 import sys
 import warnings
@@ -11,11 +11,11 @@ from zoo.results.checked import ASIDE, parse
 from zoo.results.home import Home, cells, empty, others_in, shown, text
 
 INCOMPLETE = 3  # exit code: done, but without records that cannot be read
-MOST_LINES = 20  # of them, a line each
+MOST_LINES = 20  # on stderr, for records that cannot be read
 
 
 def left_out(wrong: Sequence[str], notes: Sequence[str] = ()) -> int:
-    """Say on stderr what was not read, and what was read under another name; the exit code."""
+    """Report on stderr what was not read, or read under another name; return the exit code."""
     lines = [f"left out: {line}" for line in wrong[:MOST_LINES]]
     lines += [f"note: {line}" for line in notes[:MOST_LINES]]
     if len(wrong) > MOST_LINES:
@@ -26,10 +26,10 @@ def left_out(wrong: Sequence[str], notes: Sequence[str] = ()) -> int:
 
 
 class Reading:
-    """The sound records of a folder or archive, one at a time, each with where its files lie.
+    """The sound records of a folder or archive, one at a time, each with the folder of its files.
 
-    Once all are read: wrong has a line on each that is left out, notes one on each folder that bears another
-    name than its record (it was copied or renamed): a copy of a cell that is there counts no second time.
+    After all are read, `wrong` has a line on each record that is left out, and `notes` one on each folder
+    whose name is not its record's (it was copied or renamed).  A copy of a cell is not counted again.
     """
 
     def __init__(self, results: Path) -> None:
@@ -38,7 +38,7 @@ class Reading:
         self.notes: list[str] = []
 
     def __iter__(self) -> Iterator[tuple[Home, dict[str, Any]]]:
-        """ValueError: neither a folder nor an archive is there."""
+        """Yield each folder and its record.  ValueError: there is neither a folder nor an archive."""
         by_id: dict[str, Home] = {}
         misnamed: list[Home] = []
         for folder in cells(self.results):
@@ -74,12 +74,12 @@ class Reading:
         return False
 
     def warn(self, more: Sequence[str] = ()) -> None:
-        """Say it to whoever called the function that read."""
+        """Warn of all lines, at the line that called the reading function."""
         for line in (*self.wrong, *self.notes, *more):
             warnings.warn(line, stacklevel=3)
 
     def nothing(self) -> str:
-        """Return one line that says why there is not one record."""
+        """Return one line that says why there is no record."""
         if self.wrong:
             first, count = self.wrong[0], len(self.wrong)
             return f"No record in {shown(self.results)} can be read; the first of {count}: {first}"
@@ -87,7 +87,7 @@ class Reading:
 
 
 def read(folder: Home) -> dict[str, Any]:
-    """The record of one finished cell.  ValueError, one line: it is damaged, foreign or another cell's."""
+    """Return the record of a finished cell.  ValueError, one line: damaged, foreign or another cell's."""
     record = parsed(folder)
     if record["run_id"] != folder.name:
         raise ValueError(
@@ -98,7 +98,7 @@ def read(folder: Home) -> dict[str, Any]:
 
 
 def parsed(folder: Home) -> dict[str, Any]:
-    """The record in a folder of any name."""
+    """Return the record in a folder, whatever the folder's name."""
     return parse(text(folder, "result.json"), shown(folder / "result.json"))
 
 

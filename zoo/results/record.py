@@ -1,7 +1,7 @@
-"""The schema of a record, in one place: which fields it has, of which type, within which limits.
+"""Define the schema of a record: which fields it has, of which type, within which limits.
 
-A record may come from anywhere, so it is checked when it is read (zoo/results/checked.py), once, against
-these types; whatever reads it afterwards finds what they say.  Fields not named here are kept as they are.
+A record may come from anywhere, so it is checked against these types once, when it is read
+(zoo/results/checked.py); later code can rely on them.  Fields not named here are kept as they are.
 """
 
 import re
@@ -13,12 +13,12 @@ from typing_extensions import Doc, TypedDict
 
 SCHEMA = 3  # of result.json; raise it when a key changes its meaning
 LONGEST = 200  # characters of a name
-APART = 0.3  # seeds that differ by more have no mean that says anything: some took off and some did not
+APART = 0.3  # the mean of seeds that differ by more tells nothing: some learned the task and some did not
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 def _fits(form: str, words: str) -> AfterValidator:
-    """A word of a certain form."""
+    """Return a validator of words that match the pattern `form`; words: what the error says must be there."""
 
     def check(word: str) -> str:
         if not re.fullmatch(form, word):
@@ -48,7 +48,7 @@ def _time(word: str) -> str:
 EXACT = 2**53  # integers up to here are the same in JSON, in a float and in a browser
 Seed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Count = Annotated[int, Field(ge=0, le=EXACT)]
-Size = Annotated[int, Field(ge=0, le=2**20)]  # bounds are computed number by number
+Size = Annotated[int, Field(ge=0, le=2**20)]  # small, since bounds are computed by loops up to such a number
 Positive = Annotated[int, Field(ge=1, le=EXACT)]
 Amount = Annotated[float, Field(ge=0, le=1e100)]
 Rate = Annotated[float, Field(gt=0, le=1e100)]
@@ -64,7 +64,7 @@ Split = Literal["valid", "test"]
 
 
 class Slice(TypedDict):
-    """Hold the scores of one split of one slice; None: the cell diverged before any score."""
+    """The scores of one split of one slice; None: the cell diverged before any score."""
 
     split: Annotated[Split, Doc("the last validation, or the test at the end")]
     slice: Annotated[dict[Key, Size | Word], Doc('"seq_len=64,num_kv_pairs=4", and a column for each key')]
@@ -79,9 +79,9 @@ class Slice(TypedDict):
 
 
 class Kind(TypedDict):
-    """Answers of a slice to which a group of the task gives one value.
+    """The answers of a slice to which a group of the task gives one value.
 
-    Of the group "distance" (`zoo.tasks.groups.Distance`) they are read from (value / 2, value] tokens back.
+    In the group "distance" (`zoo.tasks.groups.Distance`) their source lies (value / 2, value] tokens back.
     """
 
     split: Split
@@ -93,13 +93,13 @@ class Kind(TypedDict):
 
 
 class TaskSettings(TypedDict, total=False):
-    """Hold the settings of a task that others compute with."""
+    """The settings of a task that other code computes with."""
 
     vocab_size: Size
 
 
 class Who(TypedDict, total=False):
-    """Identify the cell of a record."""
+    """The fields that identify the cell of a record."""
 
     run_id: Required[Annotated[RunId, Doc("the mixer and a hash of the config")]]
     point: Required[Annotated[Name, Doc("equal for cells that differ in nothing but seed and lr")]]
@@ -126,7 +126,7 @@ class Who(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """Hold what training gave: its end ("ok"), or a loss that is not finite ("diverged").
+    """The fields that training gives; it ran to its end ("ok"), or the loss was not finite ("diverged").
 
     An interrupted or failed cell raises instead, so an Outcome is never a false success.
     """
@@ -174,7 +174,7 @@ class Outcome(TypedDict, total=False):
 
 
 class Where(TypedDict, total=False):
-    """Hold the machine, versions and command that made a record."""
+    """The machine, versions and command that made a record."""
 
     began: Annotated[str, AfterValidator(_time), Doc("when its first attempt began, in UTC")]
     ended: Annotated[str, AfterValidator(_time), Doc("when it was done, in UTC")]
@@ -191,7 +191,7 @@ class Where(TypedDict, total=False):
 
 @with_config(STRICT)
 class Record(Who, Outcome, Where):
-    """result.json."""
+    """The contents of result.json."""
 
     schema: int
 

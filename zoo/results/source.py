@@ -1,7 +1,7 @@
-"""Judge the code that a record names: whether it may be imported, and a hash of it and of what it imports.
+"""Check the code that a record names: whether it may be imported, and a hash of it and of its imports.
 
-Files are read and never run.  An import is followed inside the package that defines the part, inside zoo, and
-to what lies beside a module of one's own; inside functions too.  What names a module by a string (a kernel
+Files are read and never run.  Imports, also inside functions, are followed within the package that defines
+the part, within zoo, and to modules beside a user's own module.  A module that is named by a string (a kernel
 that is chosen when it runs) is not seen.  Comments, blank lines and docstrings do not count.
 """
 
@@ -16,24 +16,24 @@ from typing import Any
 
 from zoo.common.foreign import visible
 
-INSTALLED = ("site-packages", "dist-packages")  # what lies beside a module there is not of its author
+INSTALLED = ("site-packages", "dist-packages")  # modules side by side there have different authors
 MOST_NAMES = 3  # of parts, in a message
 DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def source(config: Mapping[str, Any]) -> dict[str, str]:
-    """`_target_` -> hash, for every part that a cell's config names in task, block and model."""
+    """Return `_target_` -> hash, for every part that a cell's config names in task, block and model."""
     names = sorted({name for group in ("task", "block", "model") for name in targets(config[group])})
     return {name: digest(name) for name in names}
 
 
 def with_source(known: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of a process and its cell, with the cell's source: read where it is not known."""
+    """Return `known`, what is known of a process and its cell, with the cell's source added if missing."""
     return dict(known) if "source" in known else {"source": source(config), **known}
 
 
 def changed(record: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """The parts of a done cell that other source made; none where the record is older than this note."""
+    """Return the parts of a done cell whose source has changed; none if its record names no source."""
     noted = record.get("source")
     if not isinstance(noted, dict):
         return []
@@ -41,7 +41,7 @@ def changed(record: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
 
 
 def other_source(done: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str | None:
-    """Return a line on the done cells, (record, config) each, that other source made; None: none."""
+    """Return a line on the done cells, (record, config) each, that other source made; None: no such cell."""
     made = [names for record, config in done if (names := changed(record, config))]
     if not made:
         return None
@@ -66,10 +66,10 @@ def targets(value: Any) -> Iterator[str]:
 
 
 def check_trusted(path: str, config: Mapping[str, Any], trusted: Iterable[str], results: Path) -> None:
-    """Refuse the config of a record whose parts are neither zoo's nor of a trusted module; import none.
+    """Raise ValueError if a part in a record's config is neither zoo's nor of a trusted module; import none.
 
     path: of the config, for the message.  trusted: dotted names of modules or packages.  results: the folder
-    or archive that holds the record: what lies in it is never trusted.
+    or archive that holds the record; code inside it is never trusted.
     """
     groups = ("task", "block", "mixer", "model")
     for name in dict.fromkeys(name for group in groups for name in targets(config.get(group))):
@@ -102,12 +102,12 @@ def _places(name: str) -> Iterator[Path]:
 
 @cache
 def digest(target: str) -> str:
-    """Hash the module that defines `target` (a class, or a class method), and all that it imports."""
+    """Return a hash of the module that defines `target` (a class, or a class method) and of its imports."""
     return hashlib.sha256("\n".join(sorted(files(target).values())).encode()).hexdigest()[:12]
 
 
 def files(target: str) -> dict[Path, str]:
-    """Each of these files with the hash of its code."""
+    """Return the files that `digest` covers, each with the hash of its code."""
     parts = target.split(".")
     modules = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     first = next((path for module in modules if (path := _file(module))), None)
@@ -117,7 +117,7 @@ def files(target: str) -> dict[Path, str]:
 
 
 def _follow(path: Path | None, package: str, hashes: dict[Path, str]) -> None:
-    """Add the file and what it imports, each once.  package: top-level, of the part that began it."""
+    """Add the file and its imports to `hashes`, each once.  package: the top-level package of the part."""
     if path is None or path in hashes:
         return
     read = _read(path)
@@ -136,7 +136,7 @@ def _is_neighbour(name: str, package: str) -> bool:
 
 @cache
 def _home(top: str) -> Path | None:
-    """The folder that a top-level module lies in; nothing is imported."""
+    """Return the folder of a top-level module, without importing it; None: not found, or Python's own."""
     if top in sys.stdlib_module_names:
         return None
     spec = PathFinder.find_spec(top)
@@ -159,7 +159,7 @@ def _file(module: str) -> Path | None:
 
 @cache
 def _read(path: Path) -> tuple[str, tuple[str, ...]]:
-    """The hash of a file's code, and the dotted names that it imports."""
+    """Return the hash of a file's code, and the dotted names that it imports."""
     tree = ast.parse(path.read_bytes())
     names = tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _imported(node, path)))
     for node in ast.walk(tree):
@@ -179,7 +179,7 @@ def _imported(node: ast.AST, path: Path) -> Iterable[str]:
 
 
 def _package(path: Path, level: int) -> str:
-    """The dotted name of the package that a relative import in this file starts from."""
+    """Return the dotted name of the package from which a relative import in this file starts."""
     folder = path.parent
     for _ in range(level - 1):
         folder = folder.parent
@@ -191,7 +191,7 @@ def _package(path: Path, level: int) -> str:
 
 
 def _plain(node: Any) -> Any:
-    """A tree as tuples, without places in the file and what is empty: so every Python writes it alike."""
+    """Return a tree as tuples, without line numbers and empty fields, so that every Python version agrees."""
     if isinstance(node, ast.AST):
         fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
         return (type(node).__name__, *((name, _plain(value)) for name, value in fields))

@@ -1,17 +1,17 @@
-"""THE record: one folder a cell, plain files, written so that a reader never sees a half.
+"""Write the record of a cell: one folder of plain files, of which a reader never sees a half.
 
     results/<run_id>/config.yaml   the resolved config
                      env.json      versions, git revision, machine, command line
                      metrics.csv   step, split, slice, metric, value (written while training)
                      weights.safetensors   the final weights, where they are kept (zoo/results/weights.py)
                      last.ckpt     where training goes on after a kill
-                     result.json   written last, in one move: where it stands, the cell is done
-                     error.txt     instead of it, the traceback of a cell that failed
+                     result.json   written last, in one move: if it exists, the cell is done
+                     error.txt     instead of result.json, the traceback of a cell that failed
 
 There is no database: a thousand array tasks may write at once on a network file system.
 
 Finished cells can be kept and given away in one file: `python -m zoo archive` makes a NAME.zip with the same
-folders in it, and all that reads results reads either.
+folders in it, and every command that reads results reads both.
 """
 
 import io
@@ -33,7 +33,7 @@ from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
 from zoo.results.reading import Reading, is_done, parsed, read
 from zoo.results.record import SCHEMA, TIME, is_time
 
-__all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # with what stands here
+__all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # and the functions below
 
 FILES = (  # of a cell
     *("config.yaml", "env.json", "metrics.csv", "last.ckpt", WEIGHTS, "result.json", "error.txt"),
@@ -59,7 +59,7 @@ def curves(reading: Reading) -> tuple[pd.DataFrame, list[str]]:
 
 
 def curve(folder: Home) -> pd.DataFrame:
-    """metrics.csv of a cell: step, split, slice, metric, value.  ValueError, one line: missing or damaged."""
+    """Return metrics.csv of a cell as a table of CURVE.  ValueError, one line: it is missing or damaged."""
     content = text(folder, "metrics.csv")
     try:
         frame = pd.read_csv(io.StringIO(content))
@@ -76,14 +76,14 @@ def curve(folder: Home) -> pd.DataFrame:
 
 
 def groups(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return the table of `load_groups` from records that were read already."""
+    """Return the table of `load_groups` from records that were already read."""
     columns = ["run_id", "split", "slice", "group", "value", "answers", "right"]
     rows = [{"run_id": record["run_id"]} | row for record in records for row in record["groups"]]
     return pd.DataFrame(rows, columns=columns)
 
 
 def records(results: Path) -> list[dict[str, Any]]:
-    """result.json of every finished cell, in the order of the run ids; the warnings and errors of `load`."""
+    """Return result.json of every finished cell, ordered by run id; warnings and errors as `load`."""
     reading = Reading(results)
     records = [record for _, record in reading]
     reading.warn()
@@ -93,11 +93,11 @@ def records(results: Path) -> list[dict[str, Any]]:
 
 
 def error(folder: Path) -> str:
-    """Return one line of error.txt: the first of a traceback's message, or of another account."""
+    """Return one line of error.txt: the first of a traceback's message, or of any other text."""
     path = folder / "error.txt"
     lines: list[str] = []
     if path.is_file():
-        with path.open("rb") as file:  # its end, where a traceback has its message
+        with path.open("rb") as file:  # only its end, where a traceback has its message
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2**20))
             lines = file.read().decode(errors="replace").strip().splitlines()
     frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]
@@ -106,14 +106,14 @@ def error(folder: Path) -> str:
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Refuse a last.ckpt that was cut off, before anything trains on it."""
+    """Raise ValueError for a last.ckpt that was cut off, before anything trains on it."""
     path = folder / "last.ckpt"
     if path.exists() and not (path.is_file() and zipfile.is_zipfile(path)):
         raise ValueError(f"{path} is not a complete checkpoint: delete it, and its cell starts anew.")
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a file where the record's folder belongs, and folders where its files belong."""
+    """Raise ValueError for a file where the record's folder belongs, or a folder where a file belongs."""
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
@@ -124,7 +124,7 @@ def check_place(folder: Path) -> None:
 
 
 def check_writable(results: Path) -> None:
-    """Make the results folder, or say in one line why records cannot be written there."""
+    """Make the results folder.  ValueError says in one line why records cannot be written there."""
     probe = results / f".probe-{os.getpid()}"
     try:
         results.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def check_writable(results: Path) -> None:
 
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
-    """Write what is known before training; what a failed or killed attempt left lying is gone."""
+    """Write what is known before training, and delete the remains of a failed or killed attempt."""
     drop_halves(folder)
     (folder / "error.txt").unlink(missing_ok=True)
     goes_on = (folder / "last.ckpt").exists()
@@ -151,7 +151,7 @@ def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
 
 
 def _began(folder: Path) -> str | None:
-    """Return when the cell was begun, as its env.json says; None where it does not."""
+    """Return when the cell was begun, from its env.json; None where that is not noted."""
     began = last_attempt(folder).get("began")
     return began if is_time(began) else None
 
@@ -170,16 +170,16 @@ def _now() -> str:
 
 
 def drop_halves(folder: Path) -> None:
-    """Take away what a killed process was writing.  For who holds the claim, or has killed its holder."""
+    """Delete what a killed process was writing.  Only for the claim's holder, or after killing the holder."""
     for path in folder.glob(".*.part"):
         if not path.name.startswith(".claim."):
             path.unlink(missing_ok=True)
 
 
 def finish(folder: Path, record: dict[str, Any]) -> None:
-    """Write result.json, last of all; then what only a cell that goes on needs is gone.
+    """Write result.json, last of all, and then delete the checkpoint, which a done cell does not need.
 
-    An error that another driver has put there meanwhile is none.
+    An error.txt that another driver has written meanwhile is deleted too: the cell has not failed.
     """
     began = _began(folder)
     times = ({"began": began} if began else {}) | {"ended": _now()}
@@ -189,7 +189,7 @@ def finish(folder: Path, record: dict[str, Any]) -> None:
 
 
 def fail(folder: Path, text: str) -> None:
-    """Write error.txt: `text` is a traceback, or why the process died, be it before it made the folder."""
+    """Write error.txt, in a new folder if need be.  text: a traceback, or why the process died."""
     with room(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write(folder / "error.txt", text)

@@ -1,4 +1,4 @@
-"""Finished cells as tables: one row for each cell, split and slice."""
+"""Load finished cells as tables: one row for each cell, split and slice."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,29 +13,29 @@ from zoo.results.store import curves, groups, records
 
 
 def load(results: Path) -> pd.DataFrame:
-    """Every finished cell of a folder or archive, one row for each of its (cell, split, slice); tidy.
+    """Return every finished cell of a folder or archive, one row for each (cell, split, slice); tidy.
 
     The columns of `zoo.results.columns.KEYS`, then split and slice, then a column for each setting of any
     mixer (mixer.<key>, dotted as on the command line; NaN where a mixer has no such setting) and task
-    (task.<key>, but for its segments; task.class: as its yaml names it), for `start`, its mixer
+    (task.<key>, without its segments; task.class: as its yaml names it), for `start`, its mixer
     (adaptation.start) and each key of `adaptation` and of `state_codec` where some cells have them, for each
     key of a slice, and for its scores.
-    What each means: docs/numbers.md.  What a record has none of is NaN.
+    docs/numbers.md explains each column.  A value that a record lacks is NaN.
 
     A record that is damaged or foreign is left out with a warning, a line each.  ValueError, one line with
-    the fix: no such folder, or nothing finished in it.
+    the fix: no such folder, or no finished cell in it.
     """
     return table(records(results))
 
 
 def table(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return the table of `load` from records that were read already; at least one."""
+    """Return the table of `load` from records that were already read; at least one."""
     rows = [row for record in records for row in _rows(record)]
     frame = pd.DataFrame(rows)
     frame = frame.astype({column: float for column in REAL if column in frame})
     first = [*KEYS, "split", "slice"]
     whole = frame.reindex(columns=[*first, *(column for column in frame if column not in first)])
-    return whole.copy()  # in one piece: pandas warns of a table of many mixers, whose settings are columns
+    return whole.copy()  # defragmented: pandas warns of tables whose columns were added one by one
 
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -45,7 +45,7 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for section in ("adaptation", "state_codec"):
         settings |= flat(section, record.get(section, {}))
     of_pairs = all("num_kv_pairs" in entry["slice"] for entry in record["slices"])
-    axis = record.get("load_axis", "num_kv_pairs" if of_pairs else None)  # not said: of MQAR, if of any load
+    axis = record.get("load_axis", "num_kv_pairs" if of_pairs else None)  # old MQAR lacks it
     cell = {key: record[key] for key in KEYS} | settings | {"load_axis": axis}
     cell["task.class"] = record["task_settings"].get("_target_")
     for entry in record["slices"]:
@@ -58,9 +58,9 @@ def slice_name(slice_: dict[str, int | str]) -> str:
 
 
 def load_metrics(results: Path) -> pd.DataFrame:
-    """The curves of every finished cell: run_id, mixer, step, split, slice, metric, value.
+    """Return the curves of every finished cell: run_id, mixer, step, split, slice, metric, value.
 
-    A cell whose curve is missing or damaged is left out with a warning.  The errors of `load`.
+    A cell whose curve is missing or damaged is left out with a warning.  Errors as `load`.
     """
     reading = Reading(results)
     frame, lost = curves(reading)
@@ -69,10 +69,10 @@ def load_metrics(results: Path) -> pd.DataFrame:
 
 
 def load_groups(results: Path) -> pd.DataFrame:
-    """The answers of every cell that did not diverge, told apart as their task does.
+    """Return the answers of every cell that did not diverge, counted by the groups of their task.
 
-    run_id, split, slice; group: the name of a group of the task; value: a word or a number of it (of
-    "distance": those that are read from more than value / 2 and at most `value` tokens back); answers,
-    right: how many there are, and how many of these are right.  The errors of `load`.
+    run_id, split, slice; group: the name of a group of the task; value: a word or a number of the group (of
+    "distance": the source lies more than value / 2 and at most `value` tokens back); answers, right: how many
+    there are, and how many of them are right.  Errors as `load`.
     """
     return groups(records(results))

@@ -1,6 +1,6 @@
-"""weights.safetensors: the final weights of a cell, beside its record.
+"""Write and read weights.safetensors, the final weights of a cell, beside its record.
 
-Numbers and names alone: reading it runs nothing, which a pickle cannot promise.  A tensor that several
+The file holds only numbers and names, so reading it runs no code, unlike a pickle.  A tensor that several
 layers share is stored once, under its first name.  The record holds the file's SHA-256, so that damaged
 weights, or those of another attempt, are never taken for the record's.
 """
@@ -16,7 +16,7 @@ from zoo.common.foreign import visible
 from zoo.results.atomic import replacing
 from zoo.results.home import WEIGHTS, Home, read_bytes, shown
 
-SMALL = 50_000_000  # bytes; keep_weights=auto keeps what is below
+SMALL = 50_000_000  # bytes; keep_weights=auto keeps weights below this size
 AGAIN = "train the cell again with keep_weights=true rerun=true"
 LACKING = "needs the package safetensors: pip install safetensors, or leave it auto"
 MOST_NAMED = 3
@@ -28,9 +28,9 @@ def refusal(wanted: object) -> str | None:
 
 
 def keep(wanted: bool | str, folder: Path, model: nn.Module) -> str | None:
-    """Put the weights beside the record in `folder`, in one move; their SHA-256.  wanted: `keep_weights`.
+    """Write the weights beside the record in `folder`, in one move; return their SHA-256.
 
-    None: they are not kept, and those of an earlier attempt are gone.  DiskFull: they do not fit.
+    wanted: `keep_weights`.  None: not kept, and an earlier attempt's are deleted.  DiskFull: they do not fit.
     """
     size = sum(tensor.numel() * tensor.element_size() for tensor in distinct(model).values())
     if not wanted or (wanted == "auto" and (size >= SMALL or not find_spec("safetensors"))):
@@ -64,7 +64,7 @@ def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
 
 
 def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> None:
-    """ValueError, one line with names and shapes: they are of another model.  The model may be on "meta"."""
+    """Raise ValueError, one line with names and shapes, if weights do not fit a model, maybe on "meta"."""
     tensors = distinct(model)
     wrong = [f"{name} is missing" for name in tensors if name not in weights]
     wrong += [f"{visible(name)} is in no part of the model" for name in weights if name not in tensors]
@@ -79,34 +79,34 @@ def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> No
 
 
 def put(weights: dict[str, Tensor], model: nn.Module) -> None:
-    """Load the weights into a model that they fit; a shared tensor goes under each of its names."""
+    """Load the weights into a model that they fit; a shared tensor is loaded under each of its names."""
     first = _first_names(model)
     model.load_state_dict({name: weights[first[name]] for name in first})
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:
-    """Name of each tensor -> the first name of the same tensor."""
+    """Return the name of each tensor -> the first name of the same tensor."""
     first: dict[int, str] = {}
     every = model.state_dict(keep_vars=True)
     return {name: first.setdefault(id(tensor), name) for name, tensor in every.items()}
 
 
 def distinct(model: nn.Module) -> dict[str, Tensor]:
-    """Each tensor once."""
+    """Return each tensor of the model once, by its first name."""
     every, first = model.state_dict(keep_vars=True), _first_names(model)
     return {name: tensor for name, tensor in every.items() if first[name] == name}
 
 
 def learned(model: nn.Module) -> dict[str, Tensor]:
-    """Each tensor once, without what modules count in training."""
+    """Return each tensor once, without the counts that modules keep in training."""
     return without_counts(distinct(model))
 
 
 def without_counts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Leave out what modules count in training."""
+    """Leave out the counts that modules keep in training (their extra state)."""
     return {name: tensor for name, tensor in tensors.items() if not name.endswith("_extra_state")}
 
 
 def size_of(tensor: Tensor) -> str:
-    """ "192x64", for a message."""
+    """Return the shape of a tensor for a message: "192x64"."""
     return "x".join(map(str, tensor.shape)) or "a number"

@@ -1,4 +1,4 @@
-"""A cell built from its config: task, model and streams of batches."""
+"""Build a cell from its config: task, model and streams of batches."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def build(
 ) -> Run:
     """Build the task, the model with its initial weights, and the streams of batches of a cell.
 
-    report: is told how training goes.  finished: is given the outcome as soon as there is one.
+    report: called with the progress of training.  finished: called with the outcome as soon as there is one.
     """
     began = time.perf_counter()
     task, optim, trainer = task_of(cell), cell.optim, cell.trainer

@@ -1,4 +1,4 @@
-"""A user's own Lightning callbacks (`trainer.callbacks`), which run beside our loop."""
+"""Build a user's own Lightning callbacks (`trainer.callbacks`), which run beside our loop."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ REFUSED = {ProgressBar: "has its own display"}
 
 
 def make_callbacks(cell: Cell) -> list[Callback]:
-    """Each built once.  ValueError, one line: its name, its settings, or what it cannot go with."""
+    """Build each callback.  ValueError, one line: a wrong name or settings, or a conflict with the cell."""
     targets = cell.trainer.callbacks
     if targets and cell.population not in (1, "auto"):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Refuse a cell that cannot train, before any work: without Lightning, which takes seconds to import."""
+"""Refuse a cell that cannot train before any work, and without Lightning, which takes seconds to import."""
 
 import importlib.util
 import os
@@ -14,15 +14,15 @@ from zoo.tasks.build import task_of
 from zoo.training.lr_schedule import check_schedule
 from zoo.training.optimizer import check_optimizer
 
-MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
+MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte in float32, without its gradients
 
 
 def check(cell: Cell) -> None:
-    """ValueError, in one line, for a cell that cannot train.  No weight is made: the model is on "meta"."""
-    _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
+    """Raise ValueError, one line, if the cell cannot train.  No weight is made: the model is on "meta"."""
+    _ = cell.lr, cell.optim, cell.trainer  # each raises where its settings are wrong
     check_logger(cell)
     if cell.trainer.callbacks:
-        from zoo.training.callbacks import make_callbacks  # Lightning: for those who name one
+        from zoo.training.callbacks import make_callbacks  # Lightning: only imported where one is named
 
         make_callbacks(cell)
     task = task_of(cell)
@@ -39,7 +39,7 @@ def check(cell: Cell) -> None:
 
 
 def check_logger(cell: Cell) -> None:
-    """ValueError in one line: the package that the logger `requires` is missing, or nobody is logged in."""
+    """Raise ValueError, one line, if the package that the logger `requires` is missing, or a W&B login is."""
     settings = cell.logger
     choice, package = cell.choices["logger"], settings.get("requires")
     if package and importlib.util.find_spec(package) is None:
@@ -50,13 +50,13 @@ def check_logger(cell: Cell) -> None:
 
 
 def logger_kind(settings: Mapping[str, Any]) -> str | None:
-    """The name of the logger's class; None: csv, which needs none."""
+    """Return the name of the logger's class; None: csv, which has no class."""
     target = settings.get("_target_")
     return None if target is None else str(target).rpartition(".")[2]
 
 
 def _check_wandb(choice: str) -> None:
-    """W&B would ask for a key on the terminal, once a cell."""
+    """Refuse W&B without a key, since it would ask for one on the terminal, once per cell."""
     import wandb
 
     if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False, verify=False):
@@ -67,7 +67,7 @@ def _check_wandb(choice: str) -> None:
 
 
 def _check_slices(task: Task) -> None:
-    """Two segments of one name would be one row of the record, with two scores; so would two columns."""
+    """Refuse slices with equal names, or with a key that is a column: the record would be ambiguous."""
     for split in ("valid", "test"):
         names = [segment.name for segment in task.segments(split)]
         for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:

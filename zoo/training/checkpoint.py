@@ -1,4 +1,4 @@
-"""last.ckpt: where a killed cell goes on.  A reader meets a whole one or none."""
+"""Save and load last.ckpt, from which a killed cell goes on; a reader never sees half a checkpoint."""
 
 import pickle
 import zipfile
@@ -15,13 +15,13 @@ from zoo.results.checked import mistake
 from zoo.training.train_state import Position
 
 FORMAT = 2  # raise it when the contents change
-LATER = {"kernels", "step_form", "to_validate", "fresh"}  # of a position: what format 1 has not
-READ = (1, FORMAT)  # 1: without what the position tells of kernels, the form of steps and an open validation
+LATER = {"kernels", "step_form", "to_validate", "fresh"}  # fields of a position that format 1 lacks
+READ = (1, FORMAT)  # the formats that can be read
 DAMAGED = (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile)
 
 
 def save(path: Path, run_id: str, contents: dict[str, Any]) -> None:
-    """Write a checkpoint in one move.  DiskFull: it does not fit, and the one before stays."""
+    """Write a checkpoint in one move.  DiskFull: it does not fit, and the previous one stays."""
     with replacing(path, "wb") as file:
         torch.save({"format": FORMAT, "run_id": run_id} | contents, file)
 
@@ -34,7 +34,7 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
         raise ValueError(f"{path} is no file: delete it to start the cell anew.")
     again = "delete it to start the cell anew."
     try:
-        # torch.load reads a tensor with flipped bits without a word, though its CRC-32 stands in the file
+        # torch.load accepts a tensor with flipped bits, though its CRC-32 stands in the file
         with zipfile.ZipFile(path) as file:
             if damaged := file.testzip():
                 raise ValueError(f"{damaged} does not match its check sum")
@@ -54,7 +54,7 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
 
 
 def _misplaced(position: Any) -> str | None:
-    """Return what keeps a position from being one; None: it is."""
+    """Return in words what is wrong with a position; None: it is sound."""
     if not isinstance(position, dict):
         return "it has no position"
     names = {field.name for field in fields(Position)}

@@ -1,4 +1,4 @@
-"""The outcome of a cell that has ended: its record, but for who it is and where it ran."""
+"""Make the outcome of a cell that has ended: its record, without the cell's identity and where it ran."""
 
 import resource
 import sys
@@ -22,9 +22,9 @@ from zoo.training.runs import Run
 
 
 def conclude(run: Run, ran: dict[str, str], form: str | None) -> None:
-    """Write metrics.csv and give the run its outcome: it has been tested, or it has diverged.
+    """Write metrics.csv and give the run its outcome, after its test or after it diverged.
 
-    ran: which implementation of each op.  form: of the steps; None: this process took none.
+    ran: which implementation of each op ran.  form: of the steps; None: this process took none.
     """
     run.write_metrics()
     run.outcome = _outcome(run, ran, form)
@@ -35,7 +35,7 @@ def _outcome(run: Run, ran: dict[str, str], form: str | None) -> Outcome:
     sound, position = run.diverged is None, run.position
     adaptation = _adaptation(run)
     merge(run.model)
-    run.model.to(run.cell.trainer.device)  # Lightning leaves it on the CPU
+    run.model.to(run.cell.trainer.device)  # Lightning leaves the model on the CPU
     outcome = {
         "status": "ok" if sound else "diverged",
         "steps": position.step,
@@ -60,7 +60,7 @@ def _outcome(run: Run, ran: dict[str, str], form: str | None) -> Outcome:
 
 
 def _adaptation(run: Run) -> dict[str, Any]:
-    """Count what trains, before the adapters are merged."""
+    """Return the adaptation and the count of trained weights; must run before the adapters are merged."""
     if run.cell.adaptation is None:
         return {}
     count, recipe = counted(run.model), run.cell.choices.get("adaptation")
@@ -69,7 +69,7 @@ def _adaptation(run: Run) -> dict[str, Any]:
 
 
 def _slices(run: Run) -> list[dict[str, Any]]:
-    """One entry for each slice of valid and test; without scores where the cell has diverged."""
+    """Return an entry for each slice of valid and test; without scores where the cell has diverged."""
     scores = {"valid": run.position.valid_scores, "test": run.scores()}
     in_view = None if run.model.sees_all(_seq_len(run)) else coverage(run.task, "test", run.model.visible)
     return [
@@ -124,11 +124,11 @@ def _seq_len(run: Run) -> int:
 
 
 def _decode_speed(model: SequenceModel, seq_len: int, device: str) -> tuple[float | None, str | None]:
-    """And why there is none.  The cell is trained and tested by now: no error of a timing may undo that."""
+    """Return the speed of decoding, or None and why.  The cell is tested: no error here may undo that."""
     try:
         return decode_tokens_per_second(model, seq_len, device), None
     except Exception as error:
-        interrupts.check()  # some library's answer to an interrupt
+        interrupts.check()  # the error may be a library's answer to an interrupt
         return None, reason(error)
 
 

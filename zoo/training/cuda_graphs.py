@@ -1,13 +1,13 @@
-"""A training step recorded once for each shape of its batch, and replayed: one launch in place of hundreds.
+"""Record a training step once for each shape of its batch and replay it: one launch in place of hundreds.
 
 On a GPU the recording is a CUDA graph of the whole step (forward, backward, clipping, update).  A graph reads
 and writes fixed memory: each batch is copied into the buffers that the step was recorded on, and what the
 step changes (weights, the optimizer's state) is changed in place.  Graphs of all shapes share one pool of
-memory, so what a replay returns is gone with the next replay: it is copied.
+memory, so the next replay overwrites what a replay returned: the result is copied.
 
-A recording fits a step that does the same each time.  One that waits for the device, draws random numbers on
-the CPU or counts in Python does not: `Unrecordable` says why, and nothing of it has happened.  What it draws
-on the device (dropout) a replay draws anew, from where torch's generator then stands.
+A recording fits a step that does the same each time.  A step that waits for the device, draws random numbers
+on the CPU or counts in Python cannot be recorded: `Unrecordable` says why, and the attempt is undone.  Random
+numbers drawn on the device (dropout) are drawn anew in each replay, from the state of torch's generator then.
 """
 
 import traceback
@@ -21,8 +21,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-Step = Callable[..., Tensor]  # from a batch's tensors to what is wanted of the step, detached
-WARM_UPS = 3  # runs before the recording, as torch advises: libraries choose, Triton compiles, state is made
+Step = Callable[..., Tensor]  # from a batch's tensors to the result of the step, detached
+WARM_UPS = 3  # runs before the recording, as torch advises: for autotuning, Triton's compiling, first state
 
 
 class Unrecordable(Exception):
@@ -30,26 +30,29 @@ class Unrecordable(Exception):
 
 
 class Recorder(Protocol):
-    """Record and replay steps on a device.  Both methods take a step without arguments."""
+    """Records and replays steps on a device.  Both methods take a step without arguments."""
 
     def warm_up(self, step: Callable[[], Tensor]) -> None:
-        """Run it WARM_UPS times.  Unrecordable: it does what no recording can hold."""
+        """Run the step WARM_UPS times.  Unrecordable: it does something that no recording can hold."""
         ...
 
     def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """A function that runs the step and returns the same memory each time; nothing runs now."""
+        """Return a function that runs the step and returns the same memory each time; nothing runs now."""
         ...
 
 
 class Graphs:
-    """step: changes nothing but what `changing` holds.  Called with a batch's tensors, as `step` would be."""
+    """A step that is recorded for each shape of batch; called with a batch's tensors, as `step` would be.
+
+    step: changes nothing but what `changing` holds.
+    """
 
     def __init__(self, step: Step, changing: "Restorable", recorder: Recorder) -> None:
         self._step, self._changing, self._recorder = step, changing, recorder
         self._recorded: dict[Any, tuple[list[Tensor], Callable[[], Tensor]]] = {}
 
     def __call__(self, *batch: Tensor) -> Tensor:
-        """One step.  Unrecordable: none was taken, and all is as it was."""
+        """Take one step.  Unrecordable: no step was taken, and nothing has changed."""
         shape = tuple((x.shape, x.dtype) for x in batch)
         if shape not in self._recorded:
             self._recorded[shape] = self._record(batch)
@@ -67,7 +70,7 @@ class Graphs:
 
 
 def _afresh(step: Step, batch: Sequence[Tensor]) -> Tensor:
-    """Autocast remembers the rounded weights of a step for the next inside it: those would be stale."""
+    """Take a step without autocast's cache of rounded weights, which would be stale after an update."""
     torch.clear_autocast_cache()
     try:
         return step(*batch)
@@ -76,10 +79,9 @@ def _afresh(step: Step, batch: Sequence[Tensor]) -> Tensor:
 
 
 class Recorded:
-    """A step through its recordings where the device makes any, as it is where not.
+    """A step that is replayed from recordings where the device supports it, and else runs as it is.
 
-    asked: trainer.step.  recorded: whether it goes through recordings.  why: it does not, though it was
-    wanted; "".
+    form: trainer.step.  why: the reason why it is not recorded although that was tried; "" otherwise.
     """
 
     def __init__(self, step: Step, changing: "Restorable", device: str, form: str) -> None:
@@ -93,7 +95,7 @@ class Recorded:
         return self._graphs is not None
 
     def __call__(self, *batch: Tensor) -> Tensor:
-        """One step.  ValueError: asked to be recorded, and cannot."""
+        """Take one step.  ValueError: trainer.step=graph, and the step cannot be recorded."""
         if self._graphs is not None:
             try:
                 return self._graphs(*batch)
@@ -107,10 +109,10 @@ class Recorded:
 
 
 class Restorable:
-    """All that a step may change.
+    """All that a step may change, with a way to undo it.
 
-    model: its parameters and buffers.  others: tensors beside them, as far as they exist already; what a
-    first step makes (an optimizer's state) starts at zero.
+    model: its parameters and buffers.  others: further tensors, as far as they exist already; those that a
+    first step makes (an optimizer's state) are set back to zero.
     """
 
     def __init__(self, model: nn.Module, others: Callable[[], Iterable[Tensor]]) -> None:
@@ -118,7 +120,7 @@ class Restorable:
 
     @contextmanager
     def undone(self):
-        """Undo everything that happens inside.  Unrecordable: the model counts outside of tensors."""
+        """Undo all changes made inside the context.  Unrecordable: the model counts outside of tensors."""
         tensors = (*self.model.parameters(), *self.model.buffers(), *self.others())
         before = [(x, x.detach().clone()) for x in tensors]
         counts = _counts(self.model)
@@ -157,7 +159,7 @@ def _same(a: Any, b: Any) -> bool:
 
 @contextmanager
 def _without_draws_on_the_cpu():
-    """Inside, no random number may be drawn on the CPU; torch's own generators are put back."""
+    """Forbid draws of random numbers on the CPU inside the context, and restore torch's generators."""
     before = _generators()
     try:
         yield
@@ -182,9 +184,9 @@ class CudaGraphs:
         self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
 
     def warm_up(self, step: Callable[[], Tensor]) -> None:
-        """The first run is as any other; in the rest torch refuses what waits for the device.
+        """Run the step once as usual, then with an error for anything that waits for the device.
 
-        Whatever it ends with, what follows waits for it: weights are put back on the other stream.
+        Even after an error the usual stream waits for this one, because it then puts the weights back.
         """
         usual = torch.cuda.current_stream()
         self._stream.wait_stream(usual)
@@ -198,7 +200,7 @@ class CudaGraphs:
             usual.wait_stream(self._stream)
 
     def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """The step as one replay.  Unrecordable: something in it cannot be recorded."""
+        """Return a function that replays the step.  Unrecordable: something in it cannot be recorded."""
         graph, usual = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
@@ -206,7 +208,7 @@ class CudaGraphs:
         except RuntimeError as error:
             raise Unrecordable(message_of(error)) from error
         finally:
-            torch.cuda.set_stream(usual)  # torch does not where the end of the capture fails
+            torch.cuda.set_stream(usual)  # torch does not do this where the end of the capture fails
 
         def replay() -> Tensor:
             graph.replay()
@@ -230,7 +232,7 @@ def _refusing_to_wait():
 
 
 def message_of(error: BaseException) -> str:
-    """The error's first line, and where outside of torch it came up."""
+    """Return the error's first line, and the last place outside of torch in its traceback."""
     torchs = str(Path(torch.__file__).parent)
     ours = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(torchs)]
     where = f" ({Path(ours[-1].filename).name}:{ours[-1].lineno})" if ours else ""

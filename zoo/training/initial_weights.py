@@ -1,7 +1,7 @@
-"""A cell that begins with the final weights of another (`start`), found, compared and put in.
+"""Find, compare and load the weights of a cell that begins with the final weights of another (`start`).
 
-Every tensor of the other must have its place, of the same name and shape.  What a swapped mixer has beyond
-them (a gate, a landmark) begins fresh, and is named in the record.
+Every tensor of the start must fit a tensor of the same name and shape in the cell's model.  Further tensors
+of a swapped mixer (a gate, a landmark) begin fresh, and are named in the record.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,13 +21,13 @@ from zoo.model.recipe import adapt
 from zoo.results import store, weights
 from zoo.results.home import shown
 
-MIXER = "mixer"  # blocks.N.mixer: the part of a model that may be another than the start's
+MIXER = "mixer"  # blocks.N.mixer: the part of a model that may differ from the start's
 MOST_NAMED = 3
 STARTLESS = "adapts weights that are trained: give start=RUN, a finished cell's folder."
 
 
 def refusal(cell: Cell) -> str | None:
-    """Return why the cell cannot begin as `start` says, in one line; None: it can.  No weight is made."""
+    """Return in one line why the cell cannot begin from `start`; None: it can.  No weight is made."""
     if cell.start is None:
         return f"adaptation={cell.choices['adaptation']} {STARTLESS}" if cell.adaptation else None
     try:
@@ -40,7 +40,7 @@ def refusal(cell: Cell) -> str | None:
 
 
 def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trainable:
-    """Count what would train.  No weight is made."""
+    """Count the parameters that would train.  No weight is made."""
     assert cell.adaptation is not None
     model = fresh_outline(cell)
     with torch.device("meta"):
@@ -50,7 +50,7 @@ def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trainable:
 def load(cell: Cell, model: nn.Module) -> list[str]:
     """Put the weights of `start` into the model; return the names of the tensors that begin fresh.
 
-    ValueError, one line: there are none.  That they fit has been asked before anything trained (`refusal`).
+    ValueError, one line: `start` has no weights.  `refusal` has checked before that they fit.
     """
     digest = record_of(cell.start_place).get("weights")
     trained = weights.read(cell.start_place, digest)
@@ -62,7 +62,7 @@ def load(cell: Cell, model: nn.Module) -> list[str]:
 
 
 def _expected(cell: Cell) -> Mapping[str, Tensor]:
-    """Return the tensors that it will find; those of a start still to be trained are on the meta device."""
+    """Return the tensors of the cell's start; those of a start that is not yet trained are on "meta"."""
     if cell.parent is not None and not store.is_done(cell.parent.folder):
         return weights.learned(outline(cell.parent))
     return _read(cell.start_place.absolute(), _record(cell).get("weights"))
@@ -81,12 +81,12 @@ def _record(cell: Cell) -> dict[str, Any]:
             f"start (={cell.config['start']}) is no folder at {shown(place)}: give that of a finished cell."
         )
     record = record_of(place)
-    store.read(place)  # a folder of another name would put that name into this cell's
+    store.read(place)  # refuses a renamed folder, whose name would become part of this cell's run id
     return record
 
 
 def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:
-    """The model's tensors that are not among those found.  ValueError, one line: these do not fit."""
+    """Return the names of the model's tensors that `loaded` lacks.  ValueError, one line: no fit."""
     tensors = weights.learned(model)
     wrong = [
         f"{name} is {weights.size_of(loaded[name])} there and {weights.size_of(tensors[name])} here"
@@ -116,7 +116,7 @@ def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[s
 
 
 def _mixer_of(name: str) -> str:
-    """ "blocks.1.mixer" of a tensor in it; "" of any other."""
+    """Return the mixer that a tensor belongs to: "blocks.1.mixer", or "" for any other tensor."""
     part, inside, _ = name.partition(f".{MIXER}.")
     return part if inside else ""
 

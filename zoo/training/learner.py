@@ -1,7 +1,7 @@
-"""Training as Lightning sees it: steps, evaluations, checkpoints, and ends where nothing is lost.
+"""Train through Lightning: steps, evaluations, checkpoints, and ends at which no progress is lost.
 
-Where cells stand (`zoo.training.train_state.Position`) is ours, not Lightning's: a resumed cell is a fresh
-fit over the batches that remain, so nothing depends on how a Lightning version restores its loops.
+The position of a cell (`zoo.training.train_state.Position`) is ours, not Lightning's: a resumed cell is a
+fresh fit over the batches that remain, so nothing depends on how a Lightning version restores its loops.
 """
 
 import time
@@ -34,16 +34,16 @@ class AllEnded(Exception):
 
 
 class Step(Protocol):
-    """Take steps of training on the model of one cell, or on those of a population as one."""
+    """Takes steps of training on the model of one cell, or on the models of a population as one."""
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """The optimizer of all members; first asked for when the model is on its device."""
+        """Return the optimizer of all members; must not be read before the model is on its device."""
         ...
 
     @property
     def computing(self) -> SequenceModel:
-        """The model that is put into training or evaluation."""
+        """Return the model that is switched between training and evaluation."""
         ...
 
     @property
@@ -52,9 +52,9 @@ class Step(Protocol):
         ...
 
     def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
-        """Take one step; return the losses on the device, [P] or of one cell.
+        """Take one step; return the losses on the device: [P], or a scalar of a single cell.
 
-        batch: fields stacked [P B ...], or [B ...] of one that all share.  seeds, rates: each member's.
+        batch: fields stacked [P B ...], or [B ...] if all members share it.  seeds, rates: each member's.
         """
         ...
 
@@ -63,8 +63,7 @@ class Step(Protocol):
         ...
 
     def states(self, member: int, rate: float) -> tuple[State, State | None]:
-        """Return the states of a member's model and optimizer as it would have them alone after a step at
-        `rate`."""
+        """Return the states of a member's model and optimizer after a step at `rate`, as of a lone cell."""
         ...
 
     def freeze(self, member: int) -> None:
@@ -72,25 +71,25 @@ class Step(Protocol):
         ...
 
     def overwrite(self, member: int, like: int) -> None:
-        """Give a member that has diverged the weights of another: its own no longer matter."""
+        """Give a member that has diverged the weights of another, since its own no longer matter."""
         ...
 
 
 class Learner(pl.LightningModule):
-    """Train: take steps, evaluate and save, and keep the books (`runs`) of it.
+    """Takes training steps, evaluates and saves, with the positions and scores in `runs`.
 
     It saves as often as the cell's trainer says, at every epoch's end, and on Ctrl-C and SIGTERM, which end
     the work at the next step of training, batch of an evaluation or end of an epoch.
-    choice: the note of which implementations of the ops run.
+    choice: records which implementations of the ops run.
     """
 
     def __init__(self, runs: Runs, step: Step, choice: Choice) -> None:
         super().__init__()
         self.automatic_optimization = False  # the whole step is ours
         self.runs, self.step, self.pace = runs, step, runs.first.cell.trainer
-        if len(runs.members) == 1:  # Lightning must not move a population's: they are rows of one tensor
+        if len(runs.members) == 1:  # Lightning must not move a population's models, rows of one tensor
             self.model = step.computing
-        for run in runs.at_work():  # what ran before the checkpoint has run too
+        for run in runs.at_work():  # implementations that ran before the checkpoint count too
             for op, names in run.position.kernels.items():
                 choice.ran.setdefault(op, set()).update(names.split("+"))
         self.ran = choice.record
@@ -112,7 +111,7 @@ class Learner(pl.LightningModule):
         """Take a step on the batches of each item; return the loss of the last."""
         del index
         losses = [self._train_on(item) for item in items]
-        # what `trainer.global_step` reads; Lightning counts steps of optimizers that it has wrapped
+        # `trainer.global_step` reads this; Lightning itself only counts steps of optimizers that it wrapped
         progress = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
         progress.total.completed = self.runs.first.position.step
         return losses[-1]
@@ -159,7 +158,7 @@ class Learner(pl.LightningModule):
         self._saved = time.monotonic()
 
     def _finish_members(self) -> None:
-        """Finish with the members that have ended.  AllEnded: there is no other."""
+        """Finish with the members that have ended.  AllEnded: no other member is left."""
         ended, self.runs.ended = self.runs.ended, []
         diverged = [member for member in ended if self.runs.members[member].diverged is not None]
         for member in ended:
@@ -233,12 +232,12 @@ class Learner(pl.LightningModule):
     def test_step(self, item: Item, index: int) -> None:
         """Count the answers of a batch of the test split."""
         del index
-        interrupts.check()  # what the test needs lies in the last checkpoint
+        interrupts.check()  # the last checkpoint holds all that the test needs
         self._evaluate("test", item)
 
     def _evaluate(self, split: str, item: Item) -> None:
-        """Score a batch: states of all members at once, the head one by one, for the logits of one fit into
-        memory, and those of all may not."""
+        """Score a batch: the states of all members at once, but the head for one member at a time, since the
+        logits of all may not fit into memory."""
         segment, batches = item
         states = self.step.answer_states(stacked(batches))
         for member in self.runs.active:
@@ -250,13 +249,13 @@ class Learner(pl.LightningModule):
 
 
 def together(items: Iterator[Item], at_once: int) -> Iterator[list[Item]]:
-    """Give Lightning so many steps at once: what it does around a step costs as much as a small step."""
+    """Group items for Lightning, `at_once` each: what it does around a step costs as much as a small step."""
     while group := list(islice(items, at_once)):
         yield group
 
 
 class Batches:
-    """Iterate over batches for Lightning: the function makes them anew each time."""
+    """Batches for Lightning: the function makes them anew for each iteration."""
 
     def __init__(self, batches: Callable[[], Iterable[Any]]) -> None:
         self.batches = batches
@@ -266,10 +265,9 @@ class Batches:
 
 
 def fit(learner: Learner) -> None:
-    """Train and validate, from the validation of the last epoch on if that was cut off.
+    """Train and validate; first repeat the validation of the last epoch if it was interrupted.
 
-    Lightning counts the epochs of this fit, not of the cell: it asks after each, and is given nothing where
-    none is due.
+    Lightning asks for a validation after each epoch of this fit, and gets no batches where none is due.
     """
     runs, lightning = learner.runs, learner.lightning
     at_once = 1 if runs.first.callbacks else STEPS_AT_ONCE  # a user's callbacks are called after every step
@@ -282,11 +280,11 @@ def fit(learner: Learner) -> None:
                 learner.on_train_epoch_end()
             if runs.first.steps_left:
                 lightning.fit(learner, train, valid)
-            if lightning.should_stop:  # a callback's wish
+            if lightning.should_stop:  # a callback asked for it
                 runs.stop_early()
                 learner.save()
     except AllEnded:
-        learner.lightning = _lightning(runs.members[0])  # one that has raised is not used again
+        learner.lightning = _lightning(runs.members[0])  # a Lightning trainer that has raised is not reusable
 
 
 def test(learner: Learner) -> None:
@@ -302,7 +300,7 @@ def test(learner: Learner) -> None:
 def _lightning(run: Run) -> pl.Trainer:
     """Make Lightning's trainer for the epochs that are left, without displays.
 
-    It writes no checkpoints of its own, but those of a callback of the user's.
+    It writes no checkpoints, except through a callback of the user's.
     """
     trainer = run.cell.trainer
     return pl.Trainer(
@@ -313,12 +311,12 @@ def _lightning(run: Run) -> pl.Trainer:
         logger=run.loggers or False,
         callbacks=[*run.callbacks],
         default_root_dir=run.folder,
-        plugins=[LightningEnvironment()],  # one library requeues on a cluster, and it is not this one
+        plugins=[LightningEnvironment()],  # Lightning must not requeue jobs on a cluster: zoo does
         num_sanity_val_steps=0,
         enable_checkpointing=any(isinstance(each, Checkpoint) for each in run.callbacks),
         enable_model_summary=False,
         enable_progress_bar=False,
-        inference_mode=False,  # a mixer may keep what it made in evaluation for training
+        inference_mode=False,  # a mixer may cache tensors made in evaluation and use them in training
     )
 
 

@@ -1,8 +1,8 @@
-"""A Lightning logger beside metrics.csv, for those who want one.
+"""Make a Lightning logger, which may run beside metrics.csv.
 
-Each is told the same: the run's name (the run id), its group (the point: cells that differ in seed and lr
-alone), its tags (mixer and task, and one's own) and its config.  A cell that goes on after a kill goes on as
-the same run.
+Each logger gets the same: the run's name (the run id), its group (the point: cells that differ in seed and lr
+only), its tags (mixer and task, and the user's own) and its config.  A cell that goes on after a kill keeps
+its run in the logger.
 """
 
 import json
@@ -17,7 +17,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 from zoo.config.cell import Cell
 from zoo.config.targets import make
 
-OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that no logger takes as they stand
+OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that are no arguments of a logger
 ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
 
 
@@ -36,9 +36,9 @@ def _made(cell: Cell, folder: Path) -> list[Logger]:
 
 @contextmanager
 def loggers_of(cell: Cell, folder: Path) -> Iterator[list[Logger]]:
-    """Make the cell's logger, none for csv; it writes under `folder`, unless its settings say where else.
+    """Make the cell's logger, none for csv; it writes under `folder`, unless its settings name another place.
 
-    W&B's run is ended, which uploads what is left: a worker process leaves without the hooks that would.
+    W&B's run is finished here, which uploads the rest: a worker process exits without W&B's exit hooks.
     """
     loggers, code = _made(cell, folder), 1
     try:
@@ -59,7 +59,7 @@ def _tags(cell: Cell, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _hyperparameters(cell: Cell) -> dict[str, Any]:
-    """Return what decides the numbers, with the names of the run; layers as text, which all loggers hold."""
+    """Return the config that decides the numbers, with the run's names; layers as text, for any logger."""
     science = cell.science
     model = science["model"] | {"layers": json.dumps(science["model"]["layers"])}
     return science | {"model": model, "run_id": cell.run_id, "point": cell.point}
@@ -77,7 +77,7 @@ def _wandb(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, A
 
 
 def _mlflow(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """MLflow names runs itself: the one of an earlier attempt is found by its tag."""
+    """Return MLflow's arguments; it names runs itself, so an earlier attempt's run is found by its tag."""
     from mlflow.tracking import MlflowClient
 
     uri = settings.get("tracking_uri")

@@ -1,4 +1,4 @@
-"""The training loss of a model on a batch."""
+"""Compute the training loss of a model on a batch."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ def answer_states(model: SequenceModel, batch: Batch) -> Tensor:
 
 
 def answers_loss(model: SequenceModel, batch: Batch) -> Tensor:
-    """Return the mean cross-entropy over the answers: that of all logits and a mask."""
+    """Return the mean cross-entropy over the answers, equal to that of all logits with a mask."""
     states, answers = answer_states(model, batch), batch.answers.flatten()
     if not model.bf16_head:
         return linear_cross_entropy(states, model.head_weight, answers)

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step alone: nothing to save, nothing to resume.
+"""Compute the learning rate from the step alone, so that there is no schedule to save or resume.
 
 conf/optim's `schedule` is a word, or a class: a `Schedule` of the user's own, or one of torch's.
 
@@ -19,11 +19,11 @@ from zoo.common.checks import reason
 from zoo.config.settings import OptimConfig
 from zoo.config.targets import make
 
-COOLING = 0.1  # of all steps: how long "wsd" falls
+COOLING = 0.1  # the share of all steps over which "wsd" falls
 
 
 class Schedule(ABC):
-    """A learning rate over time, behind the warm-up; its settings are the arguments of its class."""
+    """A learning rate over time, after the warm-up; its settings are the arguments of its class."""
 
     @abstractmethod
     def __call__(self, step: int, total_steps: int) -> float:
@@ -55,7 +55,7 @@ def lr_factor(config: OptimConfig, step: int, total_steps: int) -> float:
 
 
 class _Torchs(Schedule):
-    """One of torch's schedulers, stepped beside an optimizer of rate 1 and remembered step by step."""
+    """One of torch's schedulers, stepped with an optimizer of rate 1; the factor of each step is kept."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)

@@ -1,10 +1,10 @@
-"""The optimizer that conf/optim names: AdamW, any other of torch's, or one of the user's own.
+"""Make the optimizer that conf/optim names: AdamW, any other of torch's, or one of the user's own.
 
     python -m zoo.run optim._target_=torch.optim.SGD +optim.momentum=0.9 +optim.nesterov=true
 
-Keys of conf/optim that zoo has no use for are arguments of the class.  Of those that zoo has, an optimizer is
-given `lr`, `betas` where it takes them, and one rule of parameter groups, which is `grouped`.  A user's own
-class takes `(params, lr, ...)` as torch's do, with `params` a list of such groups.
+Keys of conf/optim that zoo does not know are arguments of the class.  Of zoo's own keys an optimizer gets
+`lr`, `betas` where it takes them, and the weight decay in parameter groups, which `grouped` makes.  A user's
+own class takes `(params, lr, ...)` as torch's do, with `params` a list of such groups.
 """
 
 import inspect
@@ -19,13 +19,13 @@ from zoo.config.arguments import mistakes
 from zoo.config.settings import ADAMW, OptimConfig
 from zoo.config.targets import target
 
-GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # by zoo, where an optimizer takes them
+GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # zoo gives these, if an optimizer takes them
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> Optimizer:
     """Make the optimizer of the parameters that train.
 
-    ValueError: `optim._target_` names no optimizer.  What its constructor raises comes through.
+    ValueError: `optim._target_` names no optimizer.  An error of its constructor is not caught.
     """
     kind = target(config._target_, Optimizer, "optim")
     takes = inspect.signature(kind).parameters
@@ -40,9 +40,9 @@ def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> Optimize
 def grouped(model: nn.Module, config: OptimConfig, decays: bool = True) -> list[dict[str, Any]]:
     """Return the parameters that train in two groups: with weight decay, and without.
 
-    Decayed are matrices, the embedding (with a tied head it is one) among them.  Not decayed, unless
-    `decay_all`: biases, norms and all else of one dimension, and any parameter that its mixer flagged with
-    `parameter.no_weight_decay = True`.  decays: whether the optimizer knows of weight decay.
+    Matrices decay, including the embedding, which a tied head shares.  Unless `decay_all`, these do not:
+    biases, norms and all else of one dimension, and any parameter that its mixer flagged with
+    `parameter.no_weight_decay = True`.  decays: whether the optimizer takes a weight decay.
     """
     decayed, rest = [], []
     for parameter in filter(lambda parameter: parameter.requires_grad, model.parameters()):
@@ -56,7 +56,7 @@ def grouped(model: nn.Module, config: OptimConfig, decays: bool = True) -> list[
 
 
 def is_decayed(parameter: nn.Parameter) -> bool:
-    """Return whether weight decay acts on it: it does on matrices that do not say otherwise."""
+    """Return whether the parameter decays: a matrix does, unless it has `no_weight_decay`."""
     return parameter.ndim >= 2 and not getattr(parameter, "no_weight_decay", False)
 
 

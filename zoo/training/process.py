@@ -1,4 +1,4 @@
-"""The process around a training: device, kernels, threads, random state and log messages."""
+"""Prepare the process that trains: device, kernels, threads, random state and log messages."""
 
 import ctypes
 import logging
@@ -17,9 +17,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 @contextmanager
 def prepare(cell: Cell) -> Iterator[Choice]:
-    """Make the process ready to train the cell, for as long as the context lasts; gives the note of kernels.
+    """Make the process ready to train the cell while the context lasts; yield the record of kernels that run.
 
-    ValueError: this machine lacks what the cell asks for.  A job may run on another than planned it.
+    ValueError: this machine, which may not be the one that planned the job, lacks what the cell asks for.
     """
     with surroundings(cell.trainer.threads):
         if missing := unavailable(cell):
@@ -37,7 +37,7 @@ def unavailable(cell: Cell) -> str | None:
 
 @contextmanager
 def surroundings(threads: int) -> Iterator[None]:
-    """Use so many CPU threads and keep Lightning silent; put all back but `keep_freed_memory`."""
+    """Set the CPU threads and silence Lightning inside the context; `keep_freed_memory` outlasts it."""
     log, before = logging.getLogger("pytorch_lightning"), torch.get_num_threads()
     level = log.level
     log.setLevel(logging.ERROR)
@@ -48,7 +48,7 @@ def surroundings(threads: int) -> Iterator[None]:
             # Lightning's advice on data loaders and loggers, and its use of what torch has since deprecated
             warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
             warnings.filterwarnings("ignore", message=".*LeafSpec.*")
-            # torch's, on an optimizer that a CUDA graph can hold and that runs without one, as in its warm-up
+            # torch's, when an optimizer made for a CUDA graph runs outside of one, as in its warm-up
             warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
             yield
     finally:
@@ -57,10 +57,10 @@ def surroundings(threads: int) -> Iterator[None]:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc reuse large blocks that were freed; for the rest of the process.
+    """Let glibc reuse large freed blocks, for the rest of the process.
 
-    By default it hands each back to the system, and a step pays again for every page of every tensor above
-    some 100 kB: up to a third of its time at d_model 64.  Other C libraries are left as they are.
+    By default glibc returns each block to the system, and a step pays again for every page of every tensor
+    above some 100 kB: up to a third of its time at d_model 64.  Other C libraries are left as they are.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""A cell that is built, put where its checkpoint stands, or given the weights that it starts from."""
+"""Continue a cell that is built from its checkpoint, or give it the weights that it starts from."""
 
 from zoo.model.recipe import adapt
 from zoo.training import checkpoint, initial_weights
@@ -7,9 +7,9 @@ from zoo.training.train_state import Position
 
 
 def resume(run: Run) -> Run:
-    """Put the run where its checkpoint stands, or give it the weights that it starts from.
+    """Put the run at the position of its checkpoint, or give it the weights that it starts from.
 
-    ValueError: the checkpoint is damaged or another cell's; the weights do not fit.
+    ValueError: the checkpoint is damaged or another cell's, or the start's weights are missing or damaged.
     """
     cell = run.cell
     saved = checkpoint.load(run.folder / CHECKPOINT, cell.run_id)

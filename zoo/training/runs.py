@@ -1,6 +1,6 @@
-"""The books of training: of each cell where it stands, and of all that train at the same steps who goes on.
+"""Keep the books of training: the position of each cell, and which cells of a population go on.
 
-They know neither how a step is taken nor Lightning's loops: `zoo.training.learner` does.
+This module knows neither how a step is taken nor Lightning's loops: `zoo.training.learner` does.
 """
 
 import math
@@ -27,7 +27,7 @@ from zoo.training.lr_schedule import lr_factor
 from zoo.training.train_state import Position, State
 
 CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
-LOOK_EVERY = {"cpu": 1}  # steps between two looks at the losses; each look waits for a GPU
+LOOK_EVERY = {"cpu": 1}  # steps between two reads of the losses; on a GPU each read waits for the device
 LOOK_EVERY_ELSEWHERE = 50
 REPORT_EVERY = 0.5  # seconds
 Item = tuple[int, list[Batch]]  # segment; a batch for each member, or one that all share
@@ -35,12 +35,12 @@ Item = tuple[int, list[Batch]]  # segment; a batch for each member, or one that 
 
 @dataclass
 class Run:
-    """One cell in training: its parts, and where it stands.
+    """One cell in training: its parts and its position.
 
-    streams: of each split.  began: by `time.perf_counter`.  lengths: of the shortest row of training, and of
-    the longest of all splits.  optimizer_state: of its checkpoint, where it has one.  loss: of its latest
-    step.  tallies: of its latest evaluation, by slice.  diverged: the step, counted from 1, whose loss was
-    not finite.
+    streams: one for each split.  began: by `time.perf_counter`.  lengths: of the shortest training row, and
+    of the longest row of all splits.  optimizer_state: from the checkpoint, if there is one.  loss: of the
+    latest step.  tallies: of the latest evaluation, by slice.  diverged: the step, counted from 1, whose loss
+    was not finite.
     """
 
     cell: Cell
@@ -63,12 +63,12 @@ class Run:
 
     @property
     def epoch_steps(self) -> int:
-        """Steps in an epoch."""
+        """Return the steps in an epoch."""
         return len(self.streams["train"])
 
     @property
     def total_steps(self) -> int:
-        """Steps of the whole training."""
+        """Return the steps of the whole training."""
         return self.cell.optim.max_epochs * self.epoch_steps
 
     @property
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def epochs(self) -> int:
-        """Epochs done."""
+        """Return how many epochs are done."""
         return self.position.step // self.epoch_steps
 
     @property
@@ -97,12 +97,11 @@ class Run:
         return self.cell.lr * lr_factor(self.cell.optim, step, self.total_steps)
 
     def seed_at(self, step: int) -> int:
-        """Return the seed of dropout and its like: a function of the step alone, so no generator state to
-        save."""
+        """Return the seed of dropout and its like; it follows from the step, so no generator is saved."""
         return (self.cell.seed << 32) + step
 
     def count_step(self, examples: int) -> None:
-        """Count one more step over so many examples."""
+        """Count one more step over `examples` examples, and note whether a validation is due."""
         self.position.step += 1
         self.position.examples += examples
         every = self.cell.optim.check_val_every_n_epoch
@@ -124,14 +123,14 @@ class Run:
         return whole | {f"valid/{name}/{metric}": value for _, _, name, metric, value in rows}
 
     def log(self, rows: list[Row]) -> None:
-        """Add rows to metrics.csv, at the step that the cell is at; its loggers get them too."""
+        """Add rows to those of metrics.csv and pass them to the loggers, at the cell's current step."""
         self.position.rows += rows
         for logger in self.loggers:
             values = {f"{split}/{name}/{metric}": value for _, split, name, metric, value in rows}
             logger.log_metrics(values, step=self.position.step)
 
     def record_loss(self, step: int, segment: int, answers: int, loss: float) -> None:
-        """Note the loss of a step, the mean over its answers."""
+        """Note the loss of a step, the mean over its answers; the cell diverges if it is not finite."""
         self.loss = loss
         self.position.pending.append((self.streams["train"].segments[segment].name, answers, loss))
         if not math.isfinite(loss):
@@ -139,7 +138,7 @@ class Run:
             self.log_losses()
 
     def log_losses(self) -> None:
-        """Make rows of the losses noted since the last."""
+        """Make rows of the losses noted since the last call."""
         self.log(train_rows(self.position.step, self.position.pending))
         self.position.pending = []
 
@@ -163,20 +162,20 @@ class Run:
 class Runs:
     """The runs that train at the same steps: one alone, or the members of a population.
 
-    members: all at the same step.  live: numbers of those that train, all by default; the others, ghosts,
+    members: all at the same step.  live: indices of those that train, all by default; the others, ghosts,
     only hold their rows.
 
-    active: numbers of the members that have steps left; in the test, of all that are sound.
-    sound: of those that have not diverged.  ended: of those that have ended and are not finished with.
+    active: indices of the members that have steps left; in the test, of all sound members.
+    sound: of those that have not diverged.  ended: of those that have ended and are still to be concluded.
     """
 
     def __init__(self, members: Sequence[Run], live: Sequence[int] | None = None) -> None:
         self.members = list(members)
         self.active = list(range(len(members)) if live is None else live)
         self.sound, self.ended = list(self.active), list[int]()
-        self._unread: list[tuple[int, int, Tensor, Tensor]] = []  # as `record_step` has it
+        self._unread: list[tuple[int, int, Tensor, Tensor]] = []  # the arguments of `record_step`
         self._reported = time.perf_counter()
-        self._counted = min(run.began for run in self.at_work())  # time up to here has been given out
+        self._counted = min(run.began for run in self.at_work())  # time up to here is in the runs' positions
 
     def at_work(self) -> list[Run]:
         """Return the runs that are active."""
@@ -184,7 +183,7 @@ class Runs:
 
     @property
     def first(self) -> Run:
-        """One that is at work: all are at its step."""
+        """Return the first active run; all active runs are at its step."""
         return self.members[self.active[0]]
 
     # batches -----------------------------------------------------------------------------------------------
@@ -200,9 +199,9 @@ class Runs:
     def _side_by_side(self, batches: Callable[[Run], Iterator[tuple[int, Batch]]]) -> Iterator[Item]:
         """Iterate over the members' batches step by step.
 
-        Members with the same data stream share one batch; a finished member is given another member's, so
-        that shapes stay equal.  One batch stands for all where all members ever shared it: how rows are
-        computed must not depend on who has ended.
+        Members with the same data stream share one batch; a finished member gets another member's, so that
+        shapes stay equal.  A single batch is given only where all members, finished ones too, share one
+        stream: how rows are computed must not depend on which members have ended.
         """
         streams = [id(run.streams) for run in self.members]
         distinct = {id(run.streams): run for run in self.at_work()}
@@ -216,9 +215,9 @@ class Runs:
     # losses ------------------------------------------------------------------------------------------------
 
     def record_step(self, step: int, segment: int, answers: Tensor, losses: Tensor) -> None:
-        """Note one more step, counted from 1.  answers: [B A] or [P B A]; losses: [P], or of one cell.
+        """Note one more step, counted from 1.  answers: [B A] or [P B A]; losses: [P], or one cell's scalar.
 
-        Both are left on the device for a while.
+        Both tensors stay on the device until `read_losses`.
         """
         self._unread.append((step, segment, answers, losses))
         if len(self._unread) >= LOOK_EVERY.get(losses.device.type, LOOK_EVERY_ELSEWHERE):
@@ -239,7 +238,7 @@ class Runs:
         self._end(lambda run: run.diverged is not None)
 
     def count_step(self, rows: int) -> None:
-        """Count a step over so many rows of each member."""
+        """Count a step over `rows` rows of each member."""
         for run in self.at_work():
             run.count_step(rows)
         if self.first.ends_epoch or self.first.position.step % TRAIN_EVERY == 0:
@@ -250,14 +249,14 @@ class Runs:
     # evaluations -------------------------------------------------------------------------------------------
 
     def begin_evaluation(self) -> None:
-        """Begin new tallies."""
+        """Empty the tallies."""
         for run in self.at_work():
             run.tallies = {}
 
     def count_answers(
         self, split: str, segment: int, member: int, batch: Batch, losses: Tensor, best: Tensor
     ) -> None:
-        """Count the cross-entropy of each answer of a batch [B * A], and the likeliest token in its place."""
+        """Count a member's answers in a batch: cross-entropy and likeliest token of each, both [B * A]."""
         run = self.members[member]
         name = run.streams[split].segments[segment].name
         run.tallies.setdefault(name, Tally(run.task.groups)).add(batch, losses, best)
@@ -291,7 +290,7 @@ class Runs:
     # who goes on -------------------------------------------------------------------------------------------
 
     def _end(self, over: Callable[[Run], bool]) -> None:
-        """Take no more steps of these; the others share their time."""
+        """End the active members that are `over`; the time from here on is shared by the others."""
         ended = [member for member in self.active if over(self.members[member])]
         if ended:
             self.count_time()
@@ -300,12 +299,12 @@ class Runs:
             self.ended += ended
 
     def begin_test(self) -> None:
-        """Bring back the members that stopped early."""
+        """Make the members active that stopped early."""
         self.count_time()
         self.active = self.sound
 
     def count_time(self, training: bool = False) -> None:
-        """Give the time since it was counted last to those at work, in equal shares."""
+        """Add the time since the last call to the active runs, in equal shares."""
         now = time.perf_counter()
         for run in self.at_work():
             share = (now - self._counted) / len(self.active)
@@ -314,7 +313,7 @@ class Runs:
         self._counted = now
 
     def report_progress(self, message: str, now: bool = False) -> None:
-        """Report where the cells stand, at most every REPORT_EVERY seconds."""
+        """Report the progress of each active cell, at most every REPORT_EVERY seconds unless `now`."""
         if now or time.perf_counter() - self._reported >= REPORT_EVERY:
             self._reported = time.perf_counter()
             for run in self.at_work():
@@ -322,7 +321,7 @@ class Runs:
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:
-    """Return a batch with fields [P ...]; the batch itself where there is one for all."""
+    """Return a batch with fields [P ...], or the batch itself if all members share one."""
     if len(batches) == 1:
         return batches[0]
     return joined(lambda *members: torch.stack(members), *batches)

@@ -1,4 +1,4 @@
-"""The steps of one cell that trains alone."""
+"""Take the steps of a cell that trains alone."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,7 +16,7 @@ from zoo.training.train_state import State
 
 
 class SingleStep:
-    """Take the steps of one model; the other form of `zoo.training.learner.Step` is a population's."""
+    """Takes the steps of one model; the other kind of `zoo.training.learner.Step` is a population's."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.model = run, run.model
@@ -28,7 +28,7 @@ class SingleStep:
 
     @cached_property
     def stepper(self) -> Stepper:
-        """The step, made when training begins: by then Lightning has put the model on its device."""
+        """Return the stepper, made when training begins: then Lightning has put the model on its device."""
         cell = self.run.cell
         optimizer = make_optimizer(self.model, cell.optim, cell.lr)
         if self.run.optimizer_state is not None:
@@ -58,8 +58,8 @@ class SingleStep:
         return [answer_states(self.model, batch)]
 
     def states(self, member: int, rate: float) -> tuple[State, State | None]:
-        """Return the states of model and optimizer after a step at `rate`; that of the checkpoint where this
-        process has made no optimizer."""
+        """Return the states of model and optimizer after a step at `rate`; if this process has made no
+        optimizer, its state is the checkpoint's."""
         del member
         made = "stepper" in self.__dict__
         return self.model.state_dict(), state_of(self.optimizer, rate) if made else self.run.optimizer_state
@@ -72,8 +72,7 @@ class SingleStep:
 
 
 def _seed(seed: int, device: torch.device) -> None:
-    """Seed torch's generators.  Where CUDA sleeps, torch.manual_seed notes the call and its stack trace, each
-    time."""
+    """Seed torch's generators; torch.manual_seed would keep a stack trace per call until CUDA is in use."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)

@@ -1,7 +1,7 @@
 """Take one training step: eagerly, replayed from a recording, or compiled (`trainer.step`).
 
-auto: recorded on a GPU where the step allows it, eager elsewhere.  The form changes no number but for the
-last bits of a compiled one; the record says which it was, and why a step that could not be recorded was not.
+auto: recorded on a GPU where the step allows it, eager elsewhere.  The form changes no number, except for the
+last bits under compile.  The record names the form, and the reason where a step could not be recorded.
 """
 
 import os
@@ -20,10 +20,10 @@ Loss = Callable[..., Tensor]  # from a batch's tensors
 
 
 class Stepper:
-    """Takes the steps of `model`, and knows how (`form`).
+    """Takes the steps of `model`; the property `form` says how.
 
-    asked: trainer.step.  loss: from the tensors of a batch.  optimizer: one of torch's.
-    ValueError, at a step: it cannot be taken as asked.
+    form, as an argument: trainer.step.  loss: from the tensors of a batch.  optimizer: one of torch's.
+    ValueError, here or at a step: the step cannot be taken in that form.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Stepper:
         return " ".join([*words, *([f"({self._take.why})"] if self._take.why else [])])
 
     def __call__(self, batch: tuple[Tensor, ...], rate: float) -> Tensor:
-        """One step at this learning rate; its loss, on the device."""
+        """Take one step at this learning rate; return its loss, on the device."""
         set_rate(self.optimizer, rate)
         return self._take(*batch)
 
     def _step(self, *batch: Tensor) -> Tensor:
         self.optimizer.zero_grad()
         loss = self._loss(*batch)
-        with torch.autocast(loss.device.type, enabled=False):  # what follows is rounded as the forward was
+        with torch.autocast(loss.device.type, enabled=False):  # the backward keeps the forward's precision
             loss.backward()
             if self.grad_clip is not None:
                 nn.utils.clip_grad_norm_(self._parameters, self.grad_clip)
@@ -90,7 +90,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def state_of(optimizer: torch.optim.Optimizer, rate: float) -> dict[str, Any]:
-    """The state_dict() of an optimizer that made its last step at `rate`, whether `recordable` or not."""
+    """Return the state_dict() of an optimizer that made its last step at `rate`, `recordable` or not."""
     state = optimizer.state_dict()
     plain = {"lr": rate, "capturable": False}
     groups = [{key: plain.get(key, value) for key, value in g.items()} for g in state["param_groups"]]
@@ -98,13 +98,13 @@ def state_of(optimizer: torch.optim.Optimizer, rate: float) -> dict[str, Any]:
 
 
 def held(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
-    """The tensors of its state, as far as it has made them."""
+    """Yield the tensors of the optimizer's state that exist so far."""
     for state in optimizer.state.values():
         yield from (value for value in state.values() if isinstance(value, Tensor))
 
 
 def compiled(loss: Loss) -> Loss:
-    """Forward and backward through torch.compile."""
+    """Return the loss with its forward and backward through torch.compile."""
     return partial(_quietly, _quietly(torch.compile, loss))
 
 
@@ -116,7 +116,7 @@ def _quietly(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def uncompilable() -> str | None:
-    """Return why torch.compile has nothing to compile with here, in one line; None: it has."""
+    """Return in one line why torch.compile cannot work here: no C++ compiler; None: it can."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler):
         return None

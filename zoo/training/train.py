@@ -18,12 +18,11 @@ from zoo.training.truth import check_run
 
 
 def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:
-    """Train the cell, or what is left of it after `folder`/last.ckpt; writes that and metrics.csv there.
+    """Train the cell, from `folder`/last.ckpt if it is there; write that file and metrics.csv.
 
     An Outcome means that training and the test ran to their end, or that the loss stopped being finite.
     Raises ValueError (a machine that lacks what the cell asks for, a damaged checkpoint; before any step) and
-    KeyboardInterrupt (Ctrl-C or SIGTERM; the last step is in the checkpoint, and the next call goes on from
-    it).
+    KeyboardInterrupt (Ctrl-C or SIGTERM; the checkpoint holds the last step, where the next call goes on).
     """
     with prepare(cell) as choice:
         run = build(cell, folder, report)

@@ -1,4 +1,4 @@
-"""Hold a cell's position in its training, which its checkpoint saves beside weights and optimizer."""
+"""A cell's position in its training, which its checkpoint saves beside weights and optimizer."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -13,7 +13,7 @@ State = dict[str, Any]
 
 @dataclass
 class Position:
-    """All that changes while a cell trains, beside weights and optimizer; goes into the checkpoint."""
+    """All that changes while a cell trains, except weights and optimizer; it is part of the checkpoint."""
 
     step: int = 0
     rows: list[Row] = field(default_factory=list)
@@ -30,18 +30,18 @@ class Position:
 
     @property
     def valid_scores(self) -> dict[str, Score]:
-        """The scores of the last validation, by slice."""
+        """Return the scores of the last validation, by slice."""
         return {name: Score(**score) for name, score in self.valid.items()}
 
     @property
     def valid_accuracy(self) -> float | None:
-        """The accuracy of the last validation over all rows; None before the first."""
+        """Return the mean accuracy of the last validation's rows; None before the first validation."""
         return pooled_row_accuracy(self.valid_scores) if self.valid else None
 
     def validated(self, scores: dict[str, Score], early_stop: float | None) -> bool:
         """Note the scores of a validation; return whether their losses are finite.
 
-        Beyond `early_stop`, a mean over rows, no step is left.
+        Training stops early if the mean row accuracy is above `early_stop`.
         """
         self.valid = {name: asdict(score) for name, score in scores.items()}
         self.to_validate = False

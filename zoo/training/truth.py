@@ -1,7 +1,7 @@
-"""Hold what a model says of itself against live tensors, before anything trains.
+"""Check what a model claims about itself on live tensors, before anything trains.
 
-Its memory must be what its parts' `state_size` says, and what calls itself causal must not see the future.
-The laws in tests/ show both of our own mixers; this shows them of everybody's, on a few tokens.
+Its memory must be what its parts' `state_size` says, and a causal part must not see the future.  The laws in
+tests/ check both for zoo's own mixers; this module checks any mixer, a user's too, on a few tokens.
 """
 
 import copy
@@ -18,9 +18,9 @@ from zoo.model import SequenceModel
 if TYPE_CHECKING:
     from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
 
-SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
-FAR = 130  # tokens; no boundary is looked for behind them
-TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
+SHORT = 64  # the most tokens of a check, unless a boundary of the state lies beyond
+FAR = 130  # tokens; no boundary of the state is looked for beyond them
+TOLERANCE = 1e-3  # of the largest output: in an FFT later inputs change the rounding of earlier outputs
 
 
 def check_run(run: "Run") -> None:
@@ -31,12 +31,12 @@ def check_run(run: "Run") -> None:
 
 @torch.no_grad()
 def check_model(model: SequenceModel, shortest: int, longest: int, kernel_choice: str = "auto") -> None:
-    """Run a copy of the model on a few tokens, and compare what it does with what it says.
+    """Run a copy of the model on a few tokens, and compare what it does with what it claims.
 
-    shortest, longest: sequences of the task.  kernel_choice: the cell's `kernels`.  The model, the generators
-    and the note of kernels stay as they are.  What is not causal, and all above it, may see what it likes.
-    ValueError, in one line: a layer keeps more or less than it says, or sees the future; or none of its ops
-    has the implementation that is asked for.
+    shortest, longest: lengths of the task's sequences.  kernel_choice: the cell's `kernels`.  The model, the
+    generators and the record of kernels stay as they are.  A layer that is not causal, and all layers above
+    it, may see the future.  ValueError, in one line: a layer keeps more or less than it claims, or sees the
+    future; or none of its ops has the implementation that is asked for.
     """
     tried = copy.deepcopy(model).eval()
     with torch.random.fork_rng(devices=[]), kernels("auto"):
@@ -47,7 +47,7 @@ def check_model(model: SequenceModel, shortest: int, longest: int, kernel_choice
 
 
 def _lengths(model: SequenceModel, shortest: int, longest: int) -> list[int]:
-    """A short one, and one just behind the last place where the memory begins to grow otherwise."""
+    """Return a short length, and one just after the last length where the growth of the state changes."""
     sizes = [model.state_size(n).resident for n in range(1, min(longest, FAR) + 1)]
     growth = [after - before for before, after in pairwise(sizes)]
     turns = [i + 3 for i, (before, after) in enumerate(pairwise(growth)) if before != after]
@@ -66,7 +66,7 @@ def _check_memory(model: SequenceModel, seq_len: int) -> None:
 
 
 def held(state: Any) -> int:
-    """Scalars per sequence in a state, whose tensors begin with the batch; a complex number is two."""
+    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two."""
     if isinstance(state, tuple | list):
         return sum(map(held, state))
     if not isinstance(state, Tensor) or not (state.is_floating_point() or state.is_complex()):
@@ -75,12 +75,12 @@ def held(state: Any) -> int:
 
 
 def _check_order(model: SequenceModel, seq_len: int) -> None:
-    """The last quarter of the tokens is changed, and what lies before it must not notice."""
+    """Check that a change of the last quarter of the tokens does not change the outputs before it."""
     if seq_len < 2 or len(model.embedding) < 2:
         return
     layer = _sees_future(model, seq_len, seed=0)
     if layer is None or _sees_future(model, seq_len, seed=1) is None:
-        return  # a choice that flips in the last bit does not flip twice
+        return  # a choice (say a top-k) that the last bit tips is unlikely to tip twice
     raise ValueError(
         f"{_name(_blocks(model)[layer])} (layer {layer}) says causal=True, and its outputs change when later "
         f"inputs do, within {seq_len} tokens: mend it, or set causal=False on it."
@@ -88,7 +88,7 @@ def _check_order(model: SequenceModel, seq_len: int) -> None:
 
 
 def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
-    """The first layer whose outputs before the change notice it; None: none of the causal ones."""
+    """Return the first causal layer whose outputs before the change differ; None: no such layer."""
     cut = seq_len - max(1, seq_len // 4)
     tokens = _tokens(model, seq_len, seed)
     other = tokens.clone()
@@ -99,7 +99,7 @@ def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
             return None
         streams = [block(stream) for stream in streams]
         one, two = (stream.sum() for stream in streams)
-        if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # never, where they are NaN
+        if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # false for NaN
             return i
     return None
 

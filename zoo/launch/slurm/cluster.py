@@ -26,12 +26,12 @@ GONE = "no longer in the queue"
 
 
 class NoAnswer(ValueError):
-    """A command of SLURM's failed or hung: an error before a submission, a pause after one."""
+    """A SLURM command failed or hung: an error before a submission, only a delay after one."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or one element of an array, as squeue has it.  PREEMPTED is on its way back to PENDING."""
+    """One job, or one element of an array, as squeue shows it.  A PREEMPTED job will be PENDING again."""
 
     name: str
     job_id: str  # 12 or 12_3
@@ -50,7 +50,7 @@ class Job:
 
 
 def check_commands() -> None:
-    """ValueError, one line: one of SLURM's commands is not on PATH."""
+    """Raise ValueError, one line, if one of SLURM's commands is not on PATH."""
     missing = [command for command in COMMANDS if shutil.which(command) is None]
     if missing:
         raise ValueError(
@@ -60,7 +60,7 @@ def check_commands() -> None:
 
 
 def check_partition(name: str | None, timeout_min: int) -> None:
-    """ValueError: no such partition, or none that a job may hold that long."""
+    """Raise ValueError if there is no such partition, or its time limit is shorter than `timeout_min`."""
     limits = dict(line.split("|") for line in ask("sinfo", "-h", "-o", "%R|%l").splitlines())
     if name is None:
         return
@@ -78,7 +78,7 @@ def check_partition(name: str | None, timeout_min: int) -> None:
 
 
 def _minutes(limit: str) -> float:
-    """sinfo's 3-12:00:00, 30:00 or infinite."""
+    """Return the minutes of a time limit of sinfo: 3-12:00:00, 30:00 or infinite."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)
     if match is None:
         return float("inf")
@@ -87,7 +87,7 @@ def _minutes(limit: str) -> float:
 
 
 def check_accepted(flags: Mapping[str, Any]) -> None:
-    """Let sbatch judge account, qos, gres, memory and all else, without submitting."""
+    """Let sbatch check account, qos, gres, memory and all else, without submitting a job."""
     words = [f"--{key.replace('_', '-')}" + ("" if v is True else f"={v}") for key, v in flags.items()]
     try:
         ask("sbatch", "--test-only", *words, "--wrap=true")
@@ -102,7 +102,7 @@ def max_array_size() -> int:
 
 
 def jobs(names: Iterable[str] = ()) -> list[Job]:
-    """This user's jobs, ended ones too while SLURM remembers them; those named, or all."""
+    """Return this user's jobs of these names, or all; also ended ones while SLURM remembers them."""
     only = [f"--name={','.join(names)}"] if names else []
     text = ask("squeue", "-h", "-r", "-t", "all", "-u", str(os.getuid()), *only, "-o", "%j|%i|%T|%r")
     return [Job(*line.split("|", 3)) for line in text.splitlines() if line.count("|") >= 3]

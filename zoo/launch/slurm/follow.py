@@ -1,7 +1,7 @@
 """Watch jobs until each of their cells has a result or an error.
 
-The jobs tell in their events what they do; result.json tells what is done; and the queue, asked now and then,
-which jobs have ended and so have nothing more to tell.  No accounting database is needed.
+The jobs write events about what they do, result.json shows which cells are done, and the queue, read now and
+then, shows which jobs have ended and will write no more.  No accounting database is needed.
 """
 
 import time
@@ -16,13 +16,13 @@ from zoo.launch.slurm.ledger import Ledger, Tail, share_of
 from zoo.results import lease, store
 from zoo.results.outcome import Failure, Progress
 
-SETTLE_S = 15.0  # a network file system may show a file that late
-LOOK_S = 1.0  # at the events of running jobs
+SETTLE_S = 15.0  # a network file system may show a file with this delay
+LOOK_S = 1.0  # between two reads of the events of running jobs
 
 
 @dataclass
 class Part:
-    """One job and those of its cells that are not through."""
+    """One job, with those of its cells that have not ended."""
 
     ledger: Ledger
     job_name: str
@@ -31,7 +31,7 @@ class Part:
     state: str = "PENDING"
     job_id: str = ""
     ended_at: float | None = None  # when the queue was first seen without it
-    over: bool = False  # and has been for long enough that its last words must have arrived
+    over: bool = False  # whether it has been gone so long that its last events must have arrived
     failed: dict[str, str] = field(default_factory=dict)  # run id -> reason
 
     def __post_init__(self) -> None:
@@ -62,6 +62,8 @@ def follow(parts: Sequence[Part], display: SweepDisplay, poll_s: float) -> list[
 
 
 class Watch:
+    """Follows the open parts: `ask` reads the queue, `look` reads events and folders; collects `failures`."""
+
     def __init__(self, parts: Sequence[Part], display: SweepDisplay) -> None:
         self.open, self.display = list(parts), display
         self.names = sorted({part.job_name for part in parts})
@@ -69,7 +71,7 @@ class Watch:
         self.failures: list[Failure] = []
 
     def ask(self) -> None:
-        """Read the queue.  While the controller is away, nothing is concluded."""
+        """Read the queue.  While SLURM's controller does not answer, no job is taken to have ended."""
         try:
             jobs = cluster.jobs(self.names)
         except cluster.NoAnswer as error:
@@ -85,7 +87,7 @@ class Watch:
         self.display.note(_pending([job for job in jobs if job.state == "PENDING"]))
 
     def look(self) -> None:
-        """Read what the jobs reported, and what lies in the folders of the cells."""
+        """Read the events of the jobs and the folders of their cells."""
         for part in self.open:
             if part.state == "PENDING":
                 continue
@@ -115,13 +117,13 @@ class Watch:
             self.display.progress(cell, Progress(**event["at"]))
 
     def _settle(self, part: Part) -> None:
-        """Close the cells that are through."""
+        """Close the cells that have ended."""
         for cell in list(part.cells.values()):
             if store.is_done(cell.folder):
                 self._show(cell)
                 self.display.finished(cell, store.read(cell.folder))
             elif cell.run_id in part.failed or (part.over and not lease.holder(cell.folder)):
-                self._fail(part, cell)  # unless another driver's process has taken it up
+                self._fail(part, cell)  # but not while another driver's process runs it
             else:
                 continue
             self.shown.discard(cell.run_id)
@@ -142,6 +144,6 @@ class Watch:
 
 
 def _pending(jobs: Sequence[cluster.Job]) -> str:
-    """Return how many jobs wait, and for what."""
+    """Return in words how many jobs wait, and for what reasons."""
     reasons = sorted({job.reason for job in jobs} - {"None", "Resources", "Priority", "JobArrayTaskLimit"})
     return (f"{len(jobs)} jobs pending " + " ".join(f"({r})" for r in reasons)).strip() if jobs else ""

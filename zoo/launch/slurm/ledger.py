@@ -1,12 +1,12 @@
-"""The folder of one submission: what was submitted, and what its jobs say while they run.
+"""Keep the folder of one submission: what was submitted, and the events of its jobs while they run.
 
     results/.slurm/<id>/submission.json    the code's revision, the settings, which cells make which job
-                        events/00007.jsonl what job 7 has to say, a line each; job 7 alone writes it
+                        events/00007.jsonl the events of job 7, a line each; only job 7 writes it
                         12_7_0_log.out     its output, and submitit's own files
 
-One sweep (zoo/results/manifest.py) may take several: each submits what was missing.  The id is in the name
-of every job, zoo-<id>.<number of the array's first job>, so that the queue itself
-says which cells are in it; a job number alone could be another cluster's.
+One sweep (zoo/results/manifest.py) may take several submissions: each submits the cells that were missing.
+The id is in the name of every job, zoo-<id>.<number of the array's first job>, so that the queue itself
+tells which cells are in it; a job number alone could be another cluster's.
 """
 
 import json
@@ -34,7 +34,7 @@ class Ledger:
 
     @classmethod
     def new(cls, home: Path, shares: Sequence[Sequence[Cell]], about: dict[str, Any]) -> Self:
-        """Write it down, before anything is submitted."""
+        """Write the ledger, before anything is submitted."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         folder = home.absolute() / HOME / f"{stamp}-{os.urandom(2).hex()}"
         (folder / "events").mkdir(parents=True)
@@ -66,7 +66,7 @@ class Ledger:
 
 
 def share_of(job: Job) -> tuple[str, int] | None:
-    """The submission and the share that a job works on; None: it is not ours."""
+    """Return the submission and the number of the share that a job works on; None: no job of zoo's."""
     submission_id, dot, first = job.name.removeprefix(PREFIX).rpartition(".")
     if not job.name.startswith(PREFIX) or not dot or not first.isdigit():
         return None
@@ -74,13 +74,13 @@ def share_of(job: Job) -> tuple[str, int] | None:
 
 
 class Tail:
-    """The lines of a growing file of JSON, each once."""
+    """Reads the lines of a growing file of JSON, each once."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.offset = path, 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """Yield the events written since the last call, whole lines alone."""
+        """Yield the events written since the last call, only from complete lines."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)
@@ -97,5 +97,5 @@ class Tail:
 
 
 def ended(events: Iterable[dict[str, Any]]) -> set[str]:
-    """Cells that a job is through with, one way or the other: it will not run them again."""
+    """Return the run ids of the cells that a job has finished or that failed: it will not run them again."""
     return {event["run_id"] for event in events if event["event"] in ("finished", "failed")}

@@ -16,7 +16,7 @@ FIXED = ("job-name", "output", "error", "open-mode", "requeue", "no-requeue", "w
 
 @dataclass(kw_only=True)
 class SlurmSettings:
-    """One field a key of the yaml, which says what it means."""
+    """The settings of the launcher, one field for each key of the yaml, which explains them."""
 
     partition: str | None
     account: str | int | None
@@ -38,7 +38,7 @@ class SlurmSettings:
     poll_s: float
 
     def check(self) -> None:
-        """ValueError, one line a mistake: types, ranges, settings that contradict each other."""
+        """Raise ValueError, a line for each mistake: types, ranges, settings that contradict each other."""
         given = {name: getattr(self, name) for name in SlurmSettings.__dataclass_fields__}
         wrong = (
             arguments.mistakes("hydra.launcher", given, SlurmSettings)
@@ -86,7 +86,7 @@ class SlurmSettings:
         return errors
 
     def check_cells(self, cells: Sequence[Cell]) -> None:
-        """ValueError where the cells cannot run in such a job."""
+        """Raise ValueError if the cells cannot run in a job of these settings."""
         needed = self.n_workers * max((cell.trainer.threads for cell in cells), default=1)
         if self.cpus_per_task is not None and self.cpus_per_task < needed:
             raise ValueError(
@@ -101,7 +101,7 @@ class SlurmSettings:
             )
 
     def flags(self, cells: Sequence[Cell]) -> dict[str, Any]:
-        """sbatch's parameters, but for the array, its name and its logs."""
+        """Return sbatch's parameters, without the array, its name and its logs."""
         threads = max((cell.trainer.threads for cell in cells), default=1)
         parameters = {
             **{key: getattr(self, key) for key in ("partition", "account", "qos", "gres")},
@@ -110,7 +110,7 @@ class SlurmSettings:
             "cpus-per-task": self.cpus_per_task or self.n_workers * threads,
             "ntasks": 1,
             "nodes": 1,
-            "requeue": True,  # after a preemption or the loss of a node, wherever the site leaves it to us
+            "requeue": True,  # after a preemption or the loss of a node, if the site lets the job decide
         }
         return {key: value for key, value in parameters.items() if value is not None} | (
             self.additional_parameters or {}

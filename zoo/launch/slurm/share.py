@@ -25,21 +25,21 @@ from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Progress
 
-GRACE_S = 25  # SLURM's own patience between SIGTERM and SIGKILL, KillWait, is 30 s by default
-PROGRESS_EVERY_S = 5.0  # of a running cell's progress; the file may lie on a network
+GRACE_S = 25  # SLURM's time between SIGTERM and SIGKILL, KillWait, is 30 s by default
+PROGRESS_EVERY_S = 5.0  # between two progress events of a cell; the file may lie on a network
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class CellsFailed(Exception):
-    """Leaves the job, so that SLURM too calls it failed."""
+    """Some cells failed; raised at the end of the job, so that SLURM marks the job as failed too."""
 
 
 @dataclass
 class Share:
     """The cells of one job.  submitit pickles it, calls it, and after a requeue calls it again.
 
-    Nothing of where the cells stand is in the pickle: that lies in their folders, so that a requeue from an
-    older pickle is no step back.
+    The progress of the cells is not in the pickle but in their folders, so that a requeue from an older
+    pickle loses nothing.
     """
 
     cells: list[Cell]
@@ -50,42 +50,42 @@ class Share:
     pool: Pool | None = field(default=None, init=False, repr=False)
 
     def __call__(self) -> None:
-        """Run every cell that is not done; CellsFailed if one failed, when all have had their turn."""
+        """Run every cell that is not done; CellsFailed, after all have run, if one failed."""
         signal.signal(signal.SIGTERM, self._terminated)
         os.chdir(self.cwd)
-        through = ended(Tail(self.events).new())  # before a requeue
+        through = ended(Tail(self.events).new())  # cells that ended before a requeue
         todo = [c for c in self.cells if not store.is_done(c.folder) and c.run_id not in through]
         diary = Diary(self.events)
         diary.began(self._revision())
-        with interrupts.unheard(*SIGNALS):  # for the whole job; what saves and requeues is this process
+        with interrupts.unheard(*SIGNALS):  # sent to the whole job; only this process answers them
             context = forkserver.start(PRELOADED)
         self.pool = Pool(context, self.workers, diary)
         try:
             failures = self.pool.run(todo)
         except DiskFull as error:
-            with suppress(DiskFull):  # a few words may fit
+            with suppress(DiskFull):  # a short error.txt may still fit
                 self._give_up(todo, diary, error)
             raise
-        except Exception as error:  # submitit's, from its signal handler: no more requeues
+        except Exception as error:  # submitit raises in its signal handler after the last requeue
             self._give_up(todo, diary, error)
             raise
         if failures:
             raise CellsFailed(f"{len(failures)} of {len(todo)} cells failed; the first: {failures[0].reason}")
 
     def checkpoint(self) -> DelayedSubmission:
-        """submitit calls this on SIGUSR2: every cell saves and ends; then submitit requeues the job."""
+        """Let every cell save and end; submitit calls this on SIGUSR2, and then requeues the job."""
         for kind in SIGNALS:
             signal.signal(kind, signal.SIG_IGN)
         if self.pool is not None:
             self.pool.stop(GRACE_S)
         pickle = JobEnvironment().paths.submitted_pickle
-        pickle.with_suffix(pickle.suffix + ".save_tmp").unlink(missing_ok=True)  # submitit trips over it
+        pickle.with_suffix(pickle.suffix + ".save_tmp").unlink(missing_ok=True)  # else submitit fails on it
         return DelayedSubmission(replace(self))
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
-        """SIGTERM alone.  While SLURM holds the job for running, nobody else will requeue it."""
+        """Handle a SIGTERM without SIGUSR2.  If SLURM calls the job RUNNING, only we can requeue it."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        state = cluster.state(JobEnvironment().job_id)  # SLURM_JOB_ID of an array's last job is that of all
+        state = cluster.state(JobEnvironment().job_id)  # SLURM_JOB_ID of an array's last job is the array's
         print(f"SIGTERM; SLURM has this job as {state}", flush=True)
         requeue = signal.getsignal(signal.SIGUSR2)
         if state == "RUNNING" and callable(requeue):
@@ -107,7 +107,7 @@ class Share:
 
 
 class Diary:
-    """Record the pool's events: a line of JSON for whoever follows, and the job's own log."""
+    """Records the pool's events: as lines of JSON for the command that follows, and in the job's log."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.last_sent = path, dict[str, float]()
@@ -132,7 +132,7 @@ class Diary:
         self._write({"event": "failed", "run_id": cell.run_id, "reason": reason}, f"{cell}: FAILED  {reason}")
 
     def _write(self, event: dict[str, Any], line: str = "") -> None:
-        """One write a line; the newline in front ends one that a kill cut off."""
+        """Write an event in one call; the newline before it ends a line that a kill cut off."""
         with room(self.path), self.path.open("a") as file:
             file.write(f"\n{json.dumps(event)}\n")
         if line or event.get("note"):
@@ -140,7 +140,7 @@ class Diary:
 
 
 def git() -> tuple[str | None, bool | None]:
-    """The revision of the code that runs, and whether its tree is clean, as every record has them."""
+    """Return the revision of the running code, and whether its tree is clean, as in every record."""
     return machine()["git_revision"], machine()["git_clean"]
 
 

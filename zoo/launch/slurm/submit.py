@@ -1,4 +1,4 @@
-"""Submit a batch of cells as jobs: all are checked before any is submitted, none is submitted twice."""
+"""Submit a batch of cells as jobs: all are checked before any is submitted, and none is submitted twice."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from zoo.results.outcome import Failure
 
 @dataclass(frozen=True)
 class Submission:
-    """Hold what was submitted.  refused: cells of arrays that sbatch refused after it had taken others."""
+    """The jobs of one submission.  refused: cells of arrays that sbatch refused after accepting others."""
 
     ledger: Ledger
     job_ids: list[str]
@@ -36,8 +36,8 @@ class Submission:
 def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: SlurmSettings) -> None:
     """Submit every cell of the batch that is neither done nor queued, and follow all that are not done.
 
-    ValueError before anything is submitted, one line a mistake.  SweepFailed at the end if a cell failed.
-    The same call again follows what still runs, and submits what is missing.
+    ValueError before anything is submitted, a line per mistake.  SweepFailed at the end if a cell failed.
+    The same call again follows the jobs that still run, and submits the missing cells.
     """
     settings.check()
     cluster.check_commands()
@@ -72,7 +72,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
 
 
 def queued(cells: Sequence[Cell]) -> Iterator[Part]:
-    """Jobs in the queue that have some of these cells still before them."""
+    """Yield the jobs in the queue that will still run some of these cells."""
     wanted = {cell.run_id: cell for cell in cells}
     homes = {cell.folder.parent for cell in cells}
     for job in cluster.jobs():
@@ -88,9 +88,9 @@ def queued(cells: Sequence[Cell]) -> Iterator[Part]:
 
 
 def submit(cells: Sequence[Cell], settings: SlurmSettings, before: Sequence[str] = ()) -> Submission:
-    """Put the cells in the queue.  before: jobs that must have ended first.
+    """Submit the cells.  before: ids of jobs that must have ended first.
 
-    ValueError: sbatch took none of them.
+    ValueError: sbatch accepted none of the jobs.
     """
     flags = settings.flags(cells)
     cluster.check_accepted(flags)
@@ -120,7 +120,7 @@ def submit(cells: Sequence[Cell], settings: SlurmSettings, before: Sequence[str]
 
 @dataclass(frozen=True)
 class Array:
-    """Shares start .. stop-1 as one job array."""
+    """One job array: the shares start .. stop-1, at most `at_once` of them at a time."""
 
     start: int
     stop: int
@@ -133,10 +133,10 @@ class Array:
 
 
 def arrays(n_shares: int, settings: SlurmSettings) -> list[Array]:
-    """Arrays of equal size within the site's limit, which together hold to n_parallel.
+    """Return arrays of about equal size within the site's limit, which together respect n_parallel.
 
-    SLURM throttles each array for itself: so each gets its part, and where there are more arrays than jobs
-    allowed at once, some come after others.
+    SLURM limits each array by itself, so each array gets its part of n_parallel; where there are more arrays
+    than jobs allowed at once, some arrays wait for others.
     """
     limit = settings.max_array_size or cluster.max_array_size()
     count = -(-n_shares // limit)
@@ -175,7 +175,7 @@ def _submit_array(
 def _stopped(
     ledger: Ledger, shares: list[Share], job_ids: list[str], parts: list[Part], why: str
 ) -> Submission:
-    """sbatch refused: with nothing submitted that is an error, else the rest is for the next time."""
+    """Handle a refusal of sbatch: an error if nothing was submitted, else the rest counts as refused."""
     if not job_ids:
         shutil.rmtree(ledger.folder)
         raise ValueError(f"SLURM refused the jobs: {why}")

@@ -1,4 +1,4 @@
-"""Dropout in a population: each member draws what it would have drawn alone."""
+"""Apply dropout in a population: each member draws the same noise as if it trained alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from zoo.kernels.common.folding import members_first
 
 
 class Draws:
-    """The members' random streams.  `begin` each step; a draw goes on where the member's last ended."""
+    """The members' random streams.  Call `begin` in each step; later draws continue a member's stream."""
 
     def __init__(self) -> None:
         self._seeds: list[int] = []
@@ -22,9 +22,9 @@ class Draws:
         self._seeds, self._states = list(seeds), [None] * len(seeds)
 
     def noise(self, like: Tensor, p: float) -> Tensor:
-        """[P ...]: what F.dropout multiplies each member's part of `like` by.
+        """Return the factors [P ...] by which F.dropout multiplies each member's part of `like`.
 
-        RuntimeError: in a CUDA graph, which would keep the members' seeds of the step that was recorded.
+        RuntimeError: in a CUDA graph, which would repeat the members' seeds of the recorded step.
         """
         if like.is_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("each member's own dropout is seeded within the step")
@@ -39,7 +39,7 @@ class Draws:
 
 
 def _generator(device: torch.device) -> torch.Generator:
-    """The one that torch's own dropout draws from."""
+    """Return the generator that torch's own dropout draws from."""
     if device.type != "cuda":
         return torch.default_generator
     return torch.cuda.default_generators[device.index or 0]
@@ -67,7 +67,7 @@ def draw_apart(model: nn.Module, draws: Draws) -> None:
 class _Noise(Function):
     @staticmethod
     def forward(x: Tensor, p: float, draws: Draws) -> Tensor:  # pyright: ignore
-        return F.dropout(torch.ones_like(x), p)  # outside vmap: as alone
+        return F.dropout(torch.ones_like(x), p)  # outside vmap: as for a lone cell
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -1,9 +1,8 @@
-"""AdamW on all members at once: P rows, each with its own learning rate and weight decay.
+"""Run AdamW on all members at once: P rows, each with its own learning rate and weight decay.
 
-The update is the one of zoo.training.optimizer.make_optimizer (torch's AdamW) on each row: decay off the
-parameters that it leaves undecayed, each member's gradient clipped by its own norm, and a parameter that a
-step gives no gradient left as it is.  Rates are tensors, and nothing is read back: a member that is done has
-rate 0.
+Each row gets the update of zoo.training.optimizer.make_optimizer (torch's AdamW): the same parameters do not
+decay, each member's gradient is clipped by its own norm, and a parameter without a gradient in a step stays
+as it is.  Rates are tensors, nothing is read back from the device, and ended members are masked (`freeze`).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +20,10 @@ EPS = 1e-8  # torch's default
 
 
 class PopulationAdamW(torch.optim.Optimizer):
-    """Take AdamW's step for every member.
+    """Takes AdamW's step for every member.
 
-    configs: of the members; they differ in weight_decay alone.  rate: [P 1], set before each step.
-    Unstackable: they name another optimizer.
+    configs: of the members; they differ in weight_decay only.  rate: [P 1], set before each step.
+    Unstackable: the configs name another optimizer, or give arguments of its own.
     """
 
     def __init__(self, stack: Stack, configs: Sequence[OptimConfig]) -> None:
@@ -48,19 +47,19 @@ class PopulationAdamW(torch.optim.Optimizer):
         self._decay = decay * new(decayed)[self._owner]  # [P N]
 
     def set_rates(self, rates: Sequence[float]) -> None:
-        """The learning rate of each member's next step."""
+        """Set the learning rate of each member's next step."""
         self.rate.copy_(torch.tensor(rates, dtype=torch.float64)[:, None], non_blocking=True)
 
     def freeze(self, member: int) -> None:
-        """Leave the member's row alone from here on, whatever is in its gradient."""
+        """Leave the member's row unchanged from now on, whatever its gradient."""
         self.alive[member] = False
 
     def held(self) -> list[Tensor]:
-        """Return what a step changes, beside the weights."""
+        """Return the tensors that a step changes, except the weights."""
         return [self.exp_avg, self.exp_avg_sq, self.steps]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore
-        """closure: of torch's interface; ours have made forward and backward before."""
+        """Take a step from the gradients of the last backward.  closure: as in torch, not used by zoo."""
         loss = None if closure is None else closure()
         with torch.no_grad():
             touched, columns = self._touched(self.stack.collect())
@@ -73,7 +72,7 @@ class PopulationAdamW(torch.optim.Optimizer):
         return loss
 
     def _touched(self, have: tuple[bool, ...]) -> tuple[Tensor, slice | Tensor]:
-        """Return which parameters have a gradient, on the device: [K], and as columns of the rows."""
+        """Return which parameters have a gradient, on the device: a mask [K], and the columns of the rows."""
         if have not in self._masks:
             mask = torch.tensor(have, device=self.rate.device)
             columns = slice(None) if all(have) else mask[self._owner].nonzero()[:, 0]
@@ -81,7 +80,7 @@ class PopulationAdamW(torch.optim.Optimizer):
         return self._masks[have]
 
     def _update(self, columns: slice | Tensor) -> None:
-        """Adam's step on some columns of every row; views where they are all, else copied and put back."""
+        """Take Adam's step on these columns of every row; if not all, they are copied and written back."""
         beta1, beta2 = self.config.betas
         held = (self.stack.weights, self.exp_avg, self.exp_avg_sq)
         weights, mean, square = (tensor[:, columns] for tensor in held)
@@ -98,14 +97,14 @@ class PopulationAdamW(torch.optim.Optimizer):
                 tensor[:, columns] = part
 
     def _correction(self, beta: float) -> Float[Tensor, " K"]:
-        """1 - beta^steps of each parameter; 1 for one that has not moved yet."""
+        """Return 1 - beta^steps of each parameter; a parameter without a step counts as having one."""
         value = 1 - beta ** self.steps.clamp(min=1).double()
         return value.to(self.rate)
 
     # a member's own optimizer ----------------------------------------------------------------------------
 
     def state_of(self, member: int, rate: float) -> dict[str, Any]:
-        """The state_dict() that the member's optimizer would have alone after a step at `rate`; copied."""
+        """Return, copied, the state_dict() that a lone cell's optimizer would have after a step at `rate`."""
         optimizer = make_optimizer(self.stack.models[member], self.configs[member], rate)
         parameters = dict(self.stack.models[member].named_parameters())
         rows = (self.stack.row(flat, member) for flat in (self.exp_avg, self.exp_avg_sq))
@@ -116,7 +115,7 @@ class PopulationAdamW(torch.optim.Optimizer):
         return optimizer.state_dict()
 
     def load(self, states: Sequence[dict[str, Any] | None]) -> None:
-        """Go on from the members' own state_dict()s, which are equally far; None: from nothing."""
+        """Load the members' own state_dict()s, which are of one step; None: this member begins new."""
         for i, (model, config, state) in enumerate(zip(self.stack.models, self.configs, states, strict=True)):
             if state is None:
                 continue

@@ -1,7 +1,7 @@
-"""P models of one shape as one: their weights side by side, lifted with torch.func.
+"""Run P models of one shape as one: their weights side by side, lifted with torch.func.
 
 A mixer stays a plain module: vmap runs it for all members at once, the losses are summed, and one backward
-gives each member its own gradient.  (Never functorch's grad: operations of ours have no rule for it.)
+gives each member its own gradient.  (functorch's grad is never used: zoo's operations have no rule for it.)
 
 P members, N scalars of one member's trained parameters, B batch, T time, A answers.
 """
@@ -18,7 +18,7 @@ from zoo.model import SequenceModel
 from zoo.tasks.base import Batch
 from zoo.training.population.dropout import Draws, draw_apart
 
-ALIGN = 16  # scalars: each parameter starts on a boundary that wide loads can read from
+ALIGN = 16  # scalars: each parameter starts at a multiple of these, which wide loads need
 
 
 class Unstackable(ValueError):
@@ -26,7 +26,7 @@ class Unstackable(ValueError):
 
 
 class _Called(nn.Module):
-    """Any function of the model as a module's forward, which is what functional_call calls."""
+    """A module whose forward calls any function of the model, since functional_call needs a forward."""
 
     def __init__(self, model: SequenceModel) -> None:
         super().__init__()
@@ -37,10 +37,10 @@ class _Called(nn.Module):
 
 
 class Stack:
-    """models: alike but for their weights and buffers, on one device.  From here on each looks into its row.
+    """The members' models as one.  models: equal except in weights and buffers, on one device.
 
-    weights: [P, N]; a member's own modules, and so its state_dict(), are views of a row.
-    Unstackable: their shapes differ, or something in them that is no parameter and no buffer.
+    weights: [P, N]; from now on a member's own modules, and so its state_dict(), are views of its row.
+    Unstackable: the models differ in shapes, or in something that is no parameter and no buffer.
     """
 
     def __init__(self, models: Sequence[SequenceModel]) -> None:
@@ -72,7 +72,7 @@ class Stack:
         return len(self.models)
 
     def row(self, flat: Float[Tensor, "P N"], member: int) -> list[Tensor]:
-        """One member's part of `flat` in the shapes of the trained parameters: views."""
+        """Return a member's row of `flat` as views in the shapes of the trained parameters."""
         return [part[member] for part in self._parts(flat)]
 
     def _parts(self, flat: Float[Tensor, "P N"]) -> list[Tensor]:
@@ -83,10 +83,10 @@ class Stack:
         ]
 
     def map(self, function: Callable[[SequenceModel, Batch], Any], batch: Batch) -> Any:
-        """`function` of each member and its batch, results stacked [P ...].
+        """Call `function` on each member and its batch, and return the results stacked [P ...].
 
-        A field of the batch with one dimension more than a member's own, [P B ...], holds each member's rows;
-        otherwise all members share it.
+        A field of the batch with one more dimension, [P B ...], holds each member's rows; otherwise all
+        members share it.
         """
         fixed = {name: values for name, (values, _) in self.fixed.items()}
         dims = {name: dim for name, (_, dim) in self.fixed.items()}
@@ -102,7 +102,7 @@ class Stack:
 
     @torch.no_grad()
     def collect(self) -> tuple[bool, ...]:
-        """Bring the gradients of the last backward into `gradient`; which parameters have one."""
+        """Copy the gradients of the last backward to `gradient`; return which parameters have one."""
         views = self._parts(self.gradient)
         touched = tuple(leaf.grad is not None for leaf in self.leaves)
         if not all(touched):
@@ -113,28 +113,28 @@ class Stack:
 
     @torch.no_grad()
     def overwrite(self, member: int, like: int) -> None:
-        """Give a member that is done with what it holds the weights of another.
+        """Give a member whose own weights no longer matter the weights of another.
 
-        What is not finite would stay in its row; but it is slow on some machines, and some operations (a
-        factorisation) refuse it for all.
+        Weights that are not finite would not leave its row; but they are slow on some machines, and some
+        operations (a factorisation) fail on them for all members.
         """
         self.weights[member] = self.weights[like]
 
     def share_extra_state(self, member: int) -> None:
-        """Copy what modules count beside tensors, which the template alone counts, to a member."""
+        """Copy to a member what modules count outside of tensors: only the template counts in training."""
         if self.models[member] is not self.template:
             copy_extra_state(self.template, self.models[member])
 
 
 def copy_extra_state(source: nn.Module, target: nn.Module) -> None:
-    """Copy what the modules of one model hold beside tensors to another built alike."""
+    """Copy what the modules of a model hold outside of tensors to a model of the same build."""
     for first, mine in zip(source.modules(), target.modules(), strict=True):
         if type(first).get_extra_state is not nn.Module.get_extra_state:
             mine.set_extra_state(first.get_extra_state())
 
 
 def _fixed(models: Sequence[SequenceModel]) -> Iterator[tuple[str, tuple[Tensor, int | None]]]:
-    """Buffers and untrained parameters: stacked where the members differ (and dim 0), else as they are."""
+    """Yield buffers and untrained parameters: stacked, with dim 0, where members differ, else as they are."""
     every = [
         {n: p for n, p in model.named_parameters() if not p.requires_grad} | dict(model.named_buffers())
         for model in models
@@ -146,7 +146,7 @@ def _fixed(models: Sequence[SequenceModel]) -> Iterator[tuple[str, tuple[Tensor,
 
 
 def check_alike(models: Sequence[SequenceModel]) -> None:
-    """Unstackable: the models differ in more than the values of their parameters and buffers."""
+    """Raise Unstackable if the models differ in more than the values of their parameters and buffers."""
     for model in models[1:]:
         for (path, first), (other_path, other) in zip(
             models[0].named_modules(), model.named_modules(), strict=False
@@ -159,7 +159,7 @@ def check_alike(models: Sequence[SequenceModel]) -> None:
 
 
 def _plain(module: nn.Module) -> dict[str, Any]:
-    """Return what a module holds beside its tensors and parts."""
+    """Return the attributes of a module other than its tensors and submodules."""
     return {
         k: v
         for k, v in vars(module).items()

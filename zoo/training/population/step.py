@@ -1,7 +1,7 @@
-"""One training step of a whole population: forward, backward, clipping and update of every member.
+"""Take a training step of a whole population: forward, backward, clipping and update of every member.
 
-Made so that a recording (`zoo.training.cuda_graphs`) can hold it: shapes never change, nothing is read back,
-and what differs from step to step (learning rates, who has ended) lies in tensors that are written before it.
+A recording (`zoo.training.cuda_graphs`) can hold the step: shapes never change, nothing is read back, and
+what differs between steps (learning rates, ended members) lies in tensors that are written before the step.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,10 @@ from zoo.training.train_state import State
 
 
 class PopulationStep:
-    """Take the steps of all members of a stack; the other form of `zoo.training.learner.Step` is one cell's.
+    """Takes the steps of all members of a stack; the other kind of `zoo.training.learner.Step` is one cell's.
 
-    asked: trainer.step, as `zoo.training.step.Stepper` takes it, but that populations are not compiled.
-
-    ValueError, at a step: it cannot be taken as asked.
+    form, as an argument: trainer.step, as in `zoo.training.step.Stepper`; populations are never compiled.
+    ValueError, at a step: the step cannot be taken in that form.
     """
 
     def __init__(self, stack: Stack, optimizer: PopulationAdamW, form: str = "auto") -> None:
@@ -34,7 +33,7 @@ class PopulationStep:
 
     @property
     def form(self) -> str:
-        """Name the form for the record: "graph", "eager", and where it is not recorded why, in brackets."""
+        """Name the form for the record: "graph" or "eager", with the reason in brackets if there is one."""
         why = "populations are not compiled" if self.asked == "compile" else self._take.why
         return "graph" if self._take.recorded else f"eager ({why})" if why else "eager"
 
@@ -42,18 +41,18 @@ class PopulationStep:
         """Take one step; return the members' losses [P], on the device.
 
         seeds, rates: each member's, for this step.
-        batch: fields stacked [P B ...], or [B ...] of one that all share.
+        batch: fields stacked [P B ...], or [B ...] if all members share it.
         """
         self.stack.draws.begin(seeds)
         self.optimizer.set_rates(rates)
         return self._take(*batch.tensors)
 
     def _step(self, *batch: Tensor) -> Tensor:
-        """Do what a recording holds; it changes `_held` and nothing else."""
+        """Take the step that a recording holds; only the tensors of `_held` change."""
         for leaf in self.stack.leaves:
             leaf.grad = None
         losses = self.stack.map(answers_loss, Batch.of(*batch))
-        with torch.autocast(losses.device.type, enabled=False):  # what follows is rounded as the forward was
+        with torch.autocast(losses.device.type, enabled=False):  # the backward keeps the forward's precision
             losses.sum().backward()
             self.optimizer.step()
         return losses.detach()
@@ -71,7 +70,7 @@ class PopulationStep:
         """Return the states that the member's model and optimizer would have alone after a step at `rate`."""
         self.stack.share_extra_state(member)
         model = self.stack.models[member].state_dict()
-        for name, value in model.items():  # views of all members' weights, which would be saved whole
+        for name, value in model.items():  # views, with which all members' weights would be saved
             model[name] = value.clone()
         return model, self.optimizer.state_of(member, rate)
 

@@ -1,4 +1,4 @@
-"""Train, validate and test several cells as one stacked model.  Each ends where it would have ended alone."""
+"""Train, validate and test several cells as one stacked model; each ends where it would have ended alone."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ from zoo.training.runs import Run, Runs
 
 
 def train_population(members: Sequence[Run], choice: Choice, live: Sequence[int] | None = None) -> None:
-    """Train cells that are built and resumed, inside zoo.training's `prepare`; all stand at the same step.
+    """Train cells that are built and resumed, all at the same step, inside zoo.training's `prepare`.
 
-    live: numbers of those that are to train, all by default.  The others, ghosts, are of a population that
-    was cut off after they had ended: they hold a row, for the arithmetic of the rest depends on its size.
-    Each is given its outcome when it has one.  Unstackable: before any step.  A member's checkpoint is one
-    that it could have written alone.
+    live: indices of the members that train, all by default.  The others, ghosts, ended before the population
+    was interrupted: they keep a row, because the arithmetic of the others depends on the number of rows.
+    Each member gets its outcome when it ends.  Unstackable: raised before any step.  A member's checkpoint
+    has the form that it would have alone.
     """
     share_streams(members)
     trainer, live = members[0].cell.trainer, range(len(members)) if live is None else live

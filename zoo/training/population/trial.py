@@ -1,4 +1,4 @@
-"""Try a population before it trains: it must compute what its members compute, and pay on this machine."""
+"""Try a population before it trains: it must compute what its members compute, and be faster here."""
 
 import copy
 import time
@@ -24,22 +24,22 @@ from zoo.training.runs import Run, stacked
 from zoo.training.step import Stepper
 
 ROWS = 2  # of a batch, to compare
-CHECKED = 4  # members: what vmap does with four it does with more
+CHECKED = 4  # members: vmap treats more of them alike
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 0.05}  # relative; a choice (top-k) may flip in float32
 REPEATS = 5
-# Seconds a step.  A CPU that takes longer is bound by arithmetic: measured, stacking there costs up to 1.7
-# times as much (bigger working set, batched products), while below some milliseconds it saves up to 6 times.
+# Seconds per step.  A CPU that takes longer is bound by arithmetic: there stacking was measured to take up to
+# 1.7 times as long (bigger working set, batched products); below some milliseconds it saves up to 6 times.
 TOO_LONG = 0.05
-RATE = 1e-6  # of learning, in a trial
-GAIN = 0.9  # stacked must take less than this part of what the members take alone: more than noise
+RATE = 1e-6  # the learning rate in a trial
+GAIN = 0.9  # stacked steps must take less than this share of the members' own time: a gain above the noise
 Step = Callable[[int], object]  # on a batch of that training segment
 
 
 def check_lifts(members: Sequence[Run], trainer: TrainerConfig) -> None:
-    """Unstackable: stacked, these models do not compute the losses and gradients that they compute alone.
+    """Raise Unstackable if the stacked models compute other losses or gradients than each does alone.
 
-    On two rows of every training segment; on a CPU in float64, where rounding cannot hide a mistake, unless
-    the kernels that are asked for have none.
+    The comparison is on two rows of every training segment; on a CPU in float64, where rounding cannot hide a
+    mistake, unless the chosen kernels do not support float64.
     """
     try:
         wrong = _most_exact_disagreement(members[:CHECKED], trainer)
@@ -92,7 +92,7 @@ def _close(a: Tensor, b: Tensor) -> bool:
 def _close_gradients(a: Tensor | None, b: Tensor | None) -> bool:
     if a is None or b is None:
         return a is b
-    return a.dtype != torch.float64 or _close(a, b)  # float32 may choose (top-k) otherwise
+    return a.dtype != torch.float64 or _close(a, b)  # in float32 a choice (top-k) may differ
 
 
 def _rows(run: Run, segment: int, rows: int) -> Batch:
@@ -101,7 +101,7 @@ def _rows(run: Run, segment: int, rows: int) -> Batch:
 
 
 def too_long(members: Sequence[Run], trainer: TrainerConfig) -> str:
-    """Return why no comparison is worth it; seen on two steps of each segment, and never on a GPU."""
+    """Return why a comparison is not worth its time, from two steps of each segment; "" always on a GPU."""
     if trainer.device != "cpu":
         return ""
     seconds = _seconds([alone(members[0], trainer)], members[0], trainer, repeats=1)[0]
@@ -133,7 +133,7 @@ def fitting(members: Sequence[Run], trainer: TrainerConfig) -> int:
 
 
 def alone(run: Run, trainer: TrainerConfig) -> Step:
-    """The training steps of a copy of one cell."""
+    """Return a function that takes a training step of a copy of one cell, on a given segment."""
     model = copy.deepcopy(run.model).to(trainer.device, weights_dtype(trainer)).train()
     config = run.cell.optim
 
@@ -146,7 +146,7 @@ def alone(run: Run, trainer: TrainerConfig) -> Step:
 
 
 def together(members: Sequence[Run], trainer: TrainerConfig) -> Step:
-    """The training steps of a population of copies."""
+    """Return a function that takes a training step of a population of copies, on a given segment."""
     stack = Stack(
         [copy.deepcopy(b.model).to(trainer.device, weights_dtype(trainer)).train() for b in members]
     )
@@ -168,7 +168,7 @@ def _segments(run: Run) -> range:
 
 
 def shares(run: Run) -> list[float]:
-    """Return which part of the training batches is of each segment."""
+    """Return the share of the training batches that each segment has."""
     plan = [segment for segment, _ in run.streams["train"].plan(0)]
     return [plan.count(i) / len(plan) for i in _segments(run)]
 
@@ -181,9 +181,9 @@ def _seconds(steps: Sequence[Step], run: Run, trainer: TrainerConfig, repeats: i
 def in_turn(
     steps: Sequence[Step], run: Run, trainer: TrainerConfig, repeats: int, now: Callable[[], float]
 ) -> list[list[float]]:
-    """Seconds of each kind of step in each repeat, averaged over the segments by their share of the batches.
+    """Return the seconds of each kind of step in each repeat, averaged over segments by share of batches.
 
-    After a step of each that warms up, and in turn, so that what the machine does meanwhile falls on all.
+    A first round warms up.  The kinds take turns, so that other work of the machine slows all alike.
     """
     parts = shares(run)
     times = [[0.0] * repeats for _ in steps]
@@ -197,7 +197,7 @@ def in_turn(
 
 
 def _now(device: str) -> float:
-    """Read the clock in seconds; of one CPU thread its own, which no other process lengthens."""
+    """Read the clock in seconds; with one CPU thread the process's own, which no other process delays."""
     if device == "cuda":
         torch.cuda.synchronize()
     elif torch.get_num_threads() == 1:
