@@ -65,3 +65,10 @@ def test_the_picture_counts_the_cells_that_have_taken_off(tmp_path: Path) -> Non
     assert set(picture.tables["log_rank"].columns) >= {"a", "b", "p", "p_holm", "off_a", "cells_b"}
     lines = picture.figure.axes[0].lines
     assert all(np.max(np.asarray(line.get_ydata(), float)) <= 1.05 for line in lines)
+
+
+def test_points_of_two_widths_have_lines_of_their_own(tmp_path: Path) -> None:
+    records = [record for width in (32, 64) for record in study.mixers({"based": [0.9] * 3}, d_model=width)]
+    picture = study.drawn("takeoff", tmp_path / "r", records)
+    named = [sentence.partition(":")[0] for sentence in picture.sentences[1:]]
+    assert [name[-len("d_model=32") :] for name in named] == ["d_model=32", "d_model=64"]
