@@ -32,7 +32,7 @@ def figure(study: Study, style: Style) -> Picture:
         learning_rate.choose(table)[["point", "lr"]], on=["point", "lr"]
     )
     rows = takeoffs(study.metrics, table).merge(shown[ABOUT], on="run_id")
-    width = " d_model=" + rows["d_model"].astype(str) if rows["d_model"].nunique() > 1 else ""
+    width = " d_model=" + rows["d_model"].astype(str) if len(set(rows["d_model"].tolist())) > 1 else ""
     rows["name"] = (rows["series"] + " " + rows["knobs"]).str.strip() + width
     if rows.empty:
         raise ValueError("No cell was validated while it trained: there is nothing that could take off.")
