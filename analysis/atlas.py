@@ -218,7 +218,8 @@ def _overwritten(archives: Path) -> dict[str, str]:
         return {}
     _, rows = shares_of(Study(home))
     most = rows.loc[rows["overwrites"] == rows["overwrites"].max()]
-    times, lines = most["overwrites"].iloc[0], dict[str, str]()
+    times = most["overwrites"].iloc[0]
+    lines: dict[str, str] = {}
     for series, group in most.groupby("series"):
         share = group.set_index("what")["accuracy"]
         line = (

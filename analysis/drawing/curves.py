@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from ..statistics.points import in_words
 from .style import CALM, looks
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (9, 2)), (0, (2, 1, 2, 4)))  # in turn
@@ -47,8 +48,7 @@ def picture(curves: pd.DataFrame, cells: pd.DataFrame) -> Figure:
         for cell, number in zip(cells.to_dict("records"), of_its_series, strict=True):
             line = curves.loc[curves["run_id"] == cell["run_id"]].sort_values("step")
             look = style[cell["series"]]
-            point = f"{cell['series']} d_model={cell['d_model']} {cell['knobs']}"
-            label = f"{point}\nlr {cell['lr']:.2g}, seed {cell['seed']}"
+            label = f"{in_words(cell)}\nlr {cell['lr']:.2g}, seed {cell['seed']}"
             ax.plot(
                 line["step"], line["accuracy"], label=label, color=look.colour, linewidth=1.1,
                 linestyle=DASHES[number % len(DASHES)],

@@ -129,10 +129,7 @@ def _table(
         index=first["unit"], columns=list(column_names)
     )
     widths = len(set(rows["d_model"])) > 1
-    names = [
-        " ".join(filter(None, [row["series"], f"d_model={row['d_model']}" if widths else "", row["knobs"]]))
-        for row in first.to_dict("records")
-    ]
+    names = [in_words(row, widths) for row in first.to_dict("records")]
     guesses = (
         rows.drop_duplicates("column")
         .set_index("column")["chance"]

@@ -7,6 +7,7 @@ from ..drawing.curves import DASHES
 from ..drawing.style import Style, looks
 from ..records import cells
 from ..statistics import learning_rate
+from ..statistics.points import in_words
 from ..statistics.takeoff import compared, share_off, takeoffs
 from .gallery import Picture, Study
 
@@ -32,8 +33,8 @@ def figure(study: Study, style: Style) -> Picture:
         learning_rate.choose(table)[["point", "lr"]], on=["point", "lr"]
     )
     rows = takeoffs(study.metrics, table).merge(shown[ABOUT], on="run_id")
-    width = " d_model=" + rows["d_model"].astype(str) if len(set(rows["d_model"].tolist())) > 1 else ""
-    rows["name"] = (rows["series"] + " " + rows["knobs"]).str.strip() + width
+    widths = len(set(rows["d_model"])) > 1
+    rows["name"] = [in_words(row, widths) for row in rows.to_dict("records")]
     if rows.empty:
         raise ValueError("No cell was validated while it trained: there is nothing that could take off.")
     sentences = [

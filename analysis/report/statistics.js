@@ -4,7 +4,7 @@
 const TIE = 1e-9; // of two mean accuracies, as in learning_rate.py
 const MARGIN = 0.02; // above chance, within which a point counts as one at chance, as in chance.py
 const SOLVED = 0.99; // accuracy from which a seed counts as having solved the task
-const APART = 0.3; // seeds that differ by more have no mean that says anything, as in seeds.py
+const APART = 0.3; // seeds that differ by more have no mean that says anything, as zoo.results.record has it
 const BOOTSTRAP = "bootstrap 95 %", RANGE = "min to max", NONE = "one seed";
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);

@@ -60,9 +60,10 @@ def uneven(points: pd.DataFrame) -> list[str]:
     return [f"{in_words(row)} has {row['seeds']} of {most} seeds" for row in few]
 
 
-def in_words(point: dict) -> str:
-    """Return the name of a row of `points` for a sentence: "Mamba d_model=64 d_state=16"."""
-    return f"{point['series']} d_model={point['d_model']} {point['knobs']}".strip()
+def in_words(point: dict, width: bool = True) -> str:
+    """Return the name of a row of `points`: "Mamba d_model=64 d_state=16"; without `width`, less d_model."""
+    words = point["series"], f"d_model={point['d_model']}" if width else "", point["knobs"]
+    return " ".join(filter(None, words))
 
 
 def slice_name(slices: list[str]) -> str:
