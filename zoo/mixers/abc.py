@@ -1,4 +1,4 @@
-"""ABC: softmax attention over slots that are weighted means of all past keys and values.
+"""ABC attends to slots in place of tokens, which bounds the memory of softmax attention.
 
 Peng et al. 2021, "ABC: Attention with Bounded-memory Control" (arXiv 2110.02488).
 
@@ -27,7 +27,8 @@ class State(NamedTuple):
 
 
 class BoundedMemoryAttention(Mixer[State]):
-    """Slot m holds sum_i e^(s_im) k_i / sum_i e^(s_im), and the same of v; y = softmax attention over slots.
+    """Attend to a fixed number of slots per head, each a weighted mean of the keys and values so far:
+    slot m holds sum_i e^(s_im) k_i / sum_i e^(s_im), and the same of v; y = softmax attention over slots.
 
     s = x W, clamped to [-32, 32] as in fla.  num_slots: M, at least 2; None: C.
     Left out: the rotary positions and the output gate of fla's layer, which the paper does not have.

@@ -1,4 +1,4 @@
-"""Softmax attention over all tokens so far, a memory that grows with the sequence.
+"""Softmax attention keeps the key and value of every token, a memory that grows with the sequence.
 
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
 """
@@ -15,7 +15,7 @@ from zoo.mixers.state import StateSize
 
 
 class FullAttention(AttentionHeads[State]):
-    """Softmax attention from each token to itself and all before it; subclasses may override `_attend`."""
+    """Attend by softmax from each token to itself and all before it; subclasses may override `_attend`."""
 
     small_out = True
     alibi = True
@@ -41,10 +41,10 @@ class FullAttention(AttentionHeads[State]):
 
 
 class Attention(FullAttention):
-    """Multi-head attention (Vaswani et al. 2017, arXiv 1706.03762); num_kv_heads < num_heads is grouped-query
-    attention (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv
-    1911.02150).
+    """Attend by softmax to all tokens so far, in heads that may share their keys and values.
 
+    num_kv_heads: num_heads (None) is multi-head attention (Vaswani et al. 2017, arXiv 1706.03762), fewer are
+        grouped-query (Ainslie et al. 2023, arXiv 2305.13245), 1 multi-query (Shazeer 2019, arXiv 1911.02150).
     position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
     bias: biases in both projections, as the reference of the MQAR figures has them.
     dropout: share of the attention weights that training sets to zero (0.1 in that reference).

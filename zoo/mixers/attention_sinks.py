@@ -1,4 +1,4 @@
-"""Windowed attention that also sees the first tokens, or gives a part of its weight to no token.
+"""Attention to a window may also see the first tokens, or give a part of its weight to no token.
 
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
@@ -15,9 +15,10 @@ from zoo.mixers.state import StateSize
 
 
 class AttentionSinks(BigBird):
-    """StreamingLLM (Xiao et al. 2023, arXiv 2309.17453) and the learned sink logit of gpt-oss (OpenAI 2025,
-    arXiv 2508.10925), each by itself or both.
+    """Attend to the newest tokens and to sinks: the sequence's first tokens, a learned logit, or both.
 
+    The first tokens are as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453), the learned logit as in
+    gpt-oss (OpenAI 2025, arXiv 2508.10925).
     num_sinks: first tokens that every token sees.  window: the newest tokens in view, with the token itself.
         (The authors' code shows window - 1 or window past tokens: one path evicts before a call, one after.)
     position: none | rope.  As published, rope counts places in the cache: keys are kept as projected, the

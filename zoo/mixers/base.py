@@ -1,4 +1,4 @@
-"""The one contract every sequence mixer obeys: a causal map on sequences with an explicit memory.
+"""Every sequence mixer obeys one contract: a causal map on sequences with an explicit memory.
 
 One law ties its two methods together.  For every cut k,
 
@@ -28,8 +28,9 @@ State = TypeVar("State", bound=tuple)
 
 
 class Mixer(nn.Module, Part, ABC, Generic[State]):
-    """Subclasses take keyword arguments (`**rest`: the parent class's) and draw their own initial weights.
+    """Mix the tokens of a sequence, and return a state from which later tokens continue it.
 
+    Subclasses take keyword arguments (`**rest`: the parent class's) and draw their own initial weights.
     `State` is a NamedTuple of tensors whose first dimension is the batch; a field is None where there is
     nothing to keep yet.  A plain Python int in it is a counter and no memory.
 
@@ -86,7 +87,7 @@ class Mixer(nn.Module, Part, ABC, Generic[State]):
 
 
 class Linked(Mixer[State]):
-    """A mixer that reads tensors of other layers beside its input, or leaves some to layers above, by name.
+    """Read tensors of other layers beside the input, or leave some to the layers above, by name.
 
     reads: names that the layers below leave, or the model's EMBEDDING.
     leaves: names that all layers above may read.
@@ -112,7 +113,7 @@ class Linked(Mixer[State]):
 
 
 class Shared(Mixer[State]):
-    """A mixer that shares weights with the other layers of its group.  Each call keeps a state of its own."""
+    """Share weights with the other layers of a group, while each call keeps a state of its own."""
 
     share_group: str
 

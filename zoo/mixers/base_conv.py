@@ -1,4 +1,4 @@
-"""BaseConv: a convolution gated by a projection, the simplest layer that can shift and compare.
+"""BaseConv gates a convolution by a projection, the simplest layer that can shift and compare.
 
 B batch, T time, D model width, C channels of the convolution, S inputs kept.
 """
@@ -24,7 +24,7 @@ class State(NamedTuple):
 
 
 class BaseConv(Mixer[State]):
-    """A gated convolution, in two published forms.
+    """Convolve each channel causally and multiply by a projection of the token, in two published forms.
 
     expand None: y = act(conv(u)) * act(u W + b) + u (Zoology, arXiv 2312.04927, as its code has it: note the
         residual inside the layer).  C = D.

@@ -1,4 +1,4 @@
-"""BigBird's pattern, causal and bounded: a window, a prefix that all see, and a few random columns.
+"""BigBird's pattern bounds causal attention to a window, a prefix that all see, and a few random columns.
 
 Zaheer et al. 2020 (arXiv 2007.14062), Section 2.
 
@@ -21,7 +21,8 @@ from zoo.mixers.state import StateSize
 
 
 class BigBird(AttentionHeads[State]):
-    """Token t sees the tokens up to itself that are among the `window` newest (itself included), the first
+    """Attend to the newest tokens, to the first ones, and to a few at random positions, drawn once:
+    token t sees the tokens up to itself that are among the `window` newest (itself included), the first
     `num_global`, or the `num_random` columns.
 
     columns: positions drawn without repetition from [num_global, max_len), as a function of `seed` alone: the

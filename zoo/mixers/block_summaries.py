@@ -1,4 +1,4 @@
-"""Summaries by which SE-Attn scores blocks of the past (Expansion Span, arXiv 2412.13328, section 3).
+"""SE-Attn scores blocks of the past by their summaries (Expansion Span, arXiv 2412.13328, section 3).
 
 B batch, T new tokens, S tokens from the first of the incomplete block on, H query heads, G key/value heads,
 C channels per head, U new complete blocks, W tokens of the incomplete block.

@@ -1,4 +1,4 @@
-"""B'MOJO: one softmax over a window of tokens, the fading memory of a state space, and a few tokens kept.
+"""B'MOJO adds to windowed attention a fading memory (a state space) and an eidetic one (a few exact tokens).
 
 Zancato et al., "B'MOJO: Hybrid State Space Realizations of Foundation Models with Eidetic and Fading Memory"
 (arXiv 2407.06324).
@@ -37,8 +37,9 @@ class State(NamedTuple):
 
 
 class BMojo(Mixer[State]):
-    """Token i attends, in one softmax, to the tokens i - window + 1 .. i, to Mamba's outputs at
-    i - 2 window + 1 .. i - window (fading tokens), and to num_eidetic tokens from before its window.
+    """Attend in one softmax to a window of tokens, Mamba's outputs before it, and a few older tokens:
+    token i attends to the tokens i - window + 1 .. i, to Mamba's outputs at i - 2 window + 1 .. i - window
+    (fading tokens), and to num_eidetic tokens from before its window.
 
     num_eidetic: 0 is B'MOJO-F.  Otherwise those tokens are kept from before the window that were predicted
         worst from the predictor_size tokens before each (their innovation; `zoo.mixers.eidetic`, ours).

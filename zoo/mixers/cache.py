@@ -12,7 +12,7 @@ FILLED = "filled"  # attribute of that tensor: how many of its entries are writt
 
 
 class State(NamedTuple):
-    """The keys and values of all S tokens so far, in G heads of C channels."""
+    """Hold the keys and values of all S tokens so far, in G heads of C channels."""
 
     k: Float[Tensor, "B G S C"]
     v: Float[Tensor, "B G S C"]

@@ -1,4 +1,4 @@
-"""The settings that a mixer is checked under: its yaml's own, and each of its `about.variants`."""
+"""A mixer is checked under several settings: its yaml's own, and each of its `about.variants`."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -20,7 +20,7 @@ DEPTH = 2
 
 @dataclass(frozen=True)
 class Case:
-    """One mixer under one of its settings.  folder: holds mixer/NAME.yaml."""
+    """Name one mixer and the changes to its settings.  folder: holds mixer/NAME.yaml."""
 
     name: str
     changes: dict[str, Any] = field(default_factory=dict)

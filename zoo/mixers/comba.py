@@ -1,4 +1,4 @@
-"""Comba: the gated delta rule with a learned strength of feedback, and queries less a share of the key.
+"""Comba gives the gated delta rule a learned strength of feedback, and takes a share of the key off queries.
 
 Hu et al. 2025, "Comba: Improving Bilinear RNNs with Closed-loop Control" (arXiv 2506.02475).
 
@@ -19,7 +19,8 @@ from zoo.mixers.undecayed import undecayed
 
 
 class Comba(Mixer[State]):
-    """S_t = (alpha_t I - b beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T (q_t - d k_t) / sqrt C.
+    """Decay a matrix per head, subtract a learned share of what it returned for the key, add the value:
+    S_t = (alpha_t I - b beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T (q_t - d k_t) / sqrt C.
 
     The feedback reads the memory before the decay; in Gated DeltaNet it reads after.  b in (0, 1) and d are
     learned, one per head; q, k, v, beta and alpha are as in Gated DeltaNet; each head's output passes an

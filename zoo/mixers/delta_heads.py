@@ -1,4 +1,4 @@
-"""Parts that the delta-rule mixers share: q, k and v, the decay of the memory, and the output projection.
+"""The delta-rule mixers share these parts: q, k and v, the decay of the memory, and the output projection.
 
 B batch, T time, D model width, H heads, K taps of the convolution, C channels of a head.
 """
@@ -19,7 +19,7 @@ A_MIN, A_MAX = 1e-3, 16.0
 
 
 class ConvolvedHeads(nn.Module):
-    """SiLU(conv(x W)), split into queries, keys and values of a delta rule, `head_dims` channels per head."""
+    """Make a delta rule's queries, keys and values, SiLU(conv(x W)), with `head_dims` channels per head."""
 
     def __init__(self, d_model: int, num_heads: int, head_dims: Sequence[int], kernel_size: int) -> None:
         super().__init__()
@@ -43,7 +43,8 @@ def unit(x: Float[Tensor, "*any C"]) -> Float[Tensor, "*any C"]:
 
 
 class Forgetting(nn.Module):
-    """log alpha = -exp(A_log) softplus(x W + dt_bias), one per head: Mamba-2's decay and initial values.
+    """Compute each head's decay of its memory from the token, with Mamba-2's formula and initial values:
+    log alpha = -exp(A_log) softplus(x W + dt_bias), one per head.
 
     A_log and dt_bias carry `no_weight_decay = True`, which training reads.
     """
@@ -61,7 +62,7 @@ class Forgetting(nn.Module):
 
 
 class HeadsOutput(nn.Module):
-    """RMSNorm of each head's output, then a SiLU gate if `gate` is true, then the projection to D."""
+    """Norm each head's output (RMSNorm), then gate it by SiLU if `gate` is true, then project it to D."""
 
     def __init__(self, d_model: int, num_heads: int, head_dim: int, gate: bool, eps: float = 1e-5) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""DeltaFormer: attention over values, less the part of each value that earlier tokens predict.
+"""DeltaFormer brings the delta rule to softmax attention, whose cache grows with the sequence.
 
 Zhong et al. 2025, "Understanding Transformer from the Perspective of Associative Memory" (arXiv 2505.19488).
 
@@ -25,7 +25,8 @@ class State(NamedTuple):
 
 
 class DeltaFormer(Mixer[State]):
-    """u_t = v_t - beta_t sum_{j<t} p_tj u_j, p_t = softmax_{j<t}(z_t k_j / sqrt C);  y attends to k and u.
+    """Subtract from each value a share of what earlier tokens predict of it, then attend by softmax:
+    u_t = v_t - beta_t sum_{j<t} p_tj u_j, p_t = softmax_{j<t}(z_t k_j / sqrt C);  y attends to k and u.
 
     erase_by: z; key, as fla describes it, or query, as its code has it.  The paper was read in neither form.
     beta = sigmoid(x W + b), one per head.  (fla leaves the sigmoid out: sums of u then grow without bound.)

@@ -1,4 +1,4 @@
-"""DeltaNet: a linear memory that erases what it already returns for a key before it writes the key's value.
+"""DeltaNet erases what its linear memory already returns for a key before it writes the key's value.
 
 Schlag et al. 2021 (arXiv 2102.11174); with convolution, L2 norm and in parallel over time Yang et al. 2024
 (arXiv 2406.06484).
@@ -24,7 +24,8 @@ class State(NamedTuple):
 
 
 class DeltaNet(Mixer[State]):
-    """S_t = S_{t-1} + beta_t k_t (v_t - S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C  (2406.06484, Eq. 1).
+    """Move what a matrix per head returns for the token's key towards the token's value:
+    S_t = S_{t-1} + beta_t k_t (v_t - S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C  (2406.06484, Eq. 1).
 
     q, k and v are SiLU(conv(x W)), q and k scaled to norm 1; beta = sigmoid(x W), one per head.
     allow_neg_eigval: beta in (0, 2) instead of (0, 1), so that a write may flip the sign of a direction of

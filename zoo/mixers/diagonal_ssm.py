@@ -1,4 +1,4 @@
-"""A diagonal state space per channel (S4D), as a convolution and as a recurrence; a part of mixers.
+"""S4D, a part of mixers, runs a diagonal state space per channel as a convolution and as a recurrence.
 
 Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893):
 S4D-Lin initial values.  x' = A x + u, y = 2 Re(C x) + D u, N/2 complex modes stand for N with their
@@ -22,7 +22,7 @@ DT_MIN, DT_MAX = 1e-3, 1e-1
 
 
 class DiagonalSSM(nn.Module):
-    """A state space per channel: `forward` convolves from a zero state, `read` and `advance` use a state.
+    """Run a state space per channel: `forward` convolves from state 0, `read` and `advance` use a state.
 
     discretization: bilinear or zoh (the input is constant between two steps).
     Everything is computed in float32 at least.

@@ -1,4 +1,4 @@
-"""Differential attention: the difference of two softmaxes over one set of values.
+"""Differential attention weighs one set of values by the difference of two softmaxes.
 
 Ye et al. 2024, "Differential Transformer" (arXiv 2410.05258).
 
@@ -19,7 +19,8 @@ from zoo.mixers.undecayed import undecayed
 
 
 class DifferentialAttention(FullAttention):
-    """y = (1 - first) RMSNorm((A_1 - lambda A_2) v), A_1 and A_2 two attentions of C channels, v of 2 C.
+    """Subtract one softmax attention, times a learned factor, from another over the same values:
+    y = (1 - first) RMSNorm((A_1 - lambda A_2) v), A_1 and A_2 two attentions of C channels, v of 2 C.
 
     lambda = exp(l_1 l_2) - exp(l_3 l_4) + first, learned vectors that all heads share;
     first = .8 - .6 exp(-.3 layer), and one RMSNorm of a head's 2 C channels.

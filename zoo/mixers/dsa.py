@@ -33,7 +33,8 @@ class State(NamedTuple):
 
 
 class DeepSeekSparseAttention(AttentionHeads[State]):
-    """Token t attends to the top_k tokens s <= t of the largest sum_j w_tj ReLU(q_tj . k_s).
+    """Attend to the `top_k` tokens so far that a light indexer gives the highest scores:
+    token t attends to the top_k tokens s <= t of the largest sum_j w_tj ReLU(q_tj . k_s).
 
     Index queries and keys are projections of the token; keys pass a LayerNorm and serve all J heads;
     w = x W / sqrt(J I).  Of equal scores the latest is chosen; ties are common, since ReLU makes many zeros.

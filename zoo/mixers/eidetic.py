@@ -1,4 +1,4 @@
-"""A memory of a few exact tokens: those that the tokens before them predicted worst.
+"""An eidetic memory keeps a few tokens exactly: those that the tokens before them predicted worst.
 
 The B'MOJO paper (arXiv 2407.06324) keeps the tokens that its fading memory cannot predict, and leaves the
 rule open; the rule here is zoo's.
@@ -27,7 +27,7 @@ class Eidetic(NamedTuple):
 
 
 class EideticMemory(nn.Module):
-    """A memory of the num_eidetic tokens of the highest innovation, of all that have left the window.
+    """Of all tokens that have left the window, keep the num_eidetic of the highest innovation.
 
     Innovation is the mean over channels of (x_t - sum_{r=1..P} w_r x_{t-r})^2, each channel predicted by
     itself, P = predictor_size.  The weights w start as a mean over the last P tokens.  They have a gradient

@@ -1,4 +1,4 @@
-"""Attention over a cache of a fixed budget: a rule evicts as many tokens as arrive.
+"""Attention keeps its cache within a fixed budget when a rule evicts as many tokens as arrive.
 
 The rules of H2O (Zhang et al. 2023, arXiv 2306.14048), TOVA (Oren et al. 2024, arXiv 2401.06104) and SnapKV
 (Li et al. 2024, arXiv 2404.14469), token by token.
@@ -36,7 +36,8 @@ class State(NamedTuple):
 
 
 class EvictingAttention(AttentionHeads[State]):
-    """A token sees the cache and itself, then joins the cache; above `budget`, the lowest scores leave.
+    """Attend to a cache of bounded size, from which a rule evicts the tokens of the lowest scores:
+    a token sees the cache and itself, then joins the cache; above `budget`, the lowest scores leave.
 
     rule: how tokens are scored; the `recent` newest always stay.  h2o: the sum of the weights that the key
         had from all queries since it came, in the heads that share it.  tova: the weight from the last query,

@@ -1,4 +1,4 @@
-"""Forgetting attention (FoX): softmax attention with a forget gate that each token sets for all before it.
+"""Forgetting attention (FoX) adds to softmax attention a forget gate that each token sets for all before it.
 
 Lin et al. 2025, "Forgetting Transformer" (arXiv 2503.02130), Section 3.
 
@@ -26,7 +26,8 @@ class State(NamedTuple):
 
 
 class ForgettingAttention(AttentionHeads[State]):
-    """The logit of key s for query t is q_t k_s / sqrt C + sum over j = s+1 .. t of log f_j, with a gate
+    """Attend by softmax, with the log forget gates of all tokens after a key added to its logit:
+    the logit of key s for query t is q_t k_s / sqrt C + sum over j = s+1 .. t of log f_j, with a gate
     f_j = sigmoid(w x_j + b) for each query head.
 
     The paper's model of the LLaMA kind, without its "Pro" additions (norms of queries and keys, an output

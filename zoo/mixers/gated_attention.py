@@ -1,4 +1,4 @@
-"""Gated attention: softmax attention whose outputs a sigmoid of the token scales before the last projection.
+"""Gated attention puts a sigmoid gate between softmax attention and its last projection.
 
 Qiu et al. 2025, "Gated Attention for Large Language Models" (arXiv 2505.06708).
 
@@ -15,10 +15,10 @@ from zoo.mixers.base import Seq
 
 
 class GatedAttention(FullAttention):
-    """y = (attention(x) * sigmoid(x W_g)) W_o.
+    """Scale the outputs of softmax attention by a sigmoid of the token, before the last projection:
+    y = (attention(x) * sigmoid(x W_g)) W_o.
 
-    gate: elementwise (one for each channel of the heads) or headwise (one for each head).  Other settings as
-    in `zoo.mixers.attention`.
+    gate: elementwise (one per channel) or headwise (one per head).  The rest is as in `zoo.mixers.attention`.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, gate: str, **heads: Any) -> None:

@@ -1,4 +1,4 @@
-"""Gated DeltaNet: the delta rule on a memory that also forgets (Yang et al. 2024, arXiv 2412.06464).
+"""Gated DeltaNet applies the delta rule to a memory that also forgets (Yang et al. 2024, arXiv 2412.06464).
 
 B batch, T time, D model width, H heads, C channels of a query or key (H * C == D), V = expand_v * C channels
 of a value, K taps of the convolution.
@@ -22,7 +22,8 @@ class State(NamedTuple):
 
 
 class GatedDeltaNet(Mixer[State]):
-    """S_t = alpha_t (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T q_t / sqrt C  (Eq. 10).
+    """Decay a matrix per head, then move what it returns for the token's key towards the token's value:
+    S_t = alpha_t (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T q_t / sqrt C  (Eq. 10).
 
     q, k and v are SiLU(conv(x W)), q and k scaled to norm 1; beta = sigmoid(x W) and the decay alpha
     (`Forgetting`) are one per head; each head's output passes an RMSNorm and a SiLU gate.

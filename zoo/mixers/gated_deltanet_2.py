@@ -1,4 +1,4 @@
-"""Gated DeltaNet-2: Kimi delta attention with separate gates for erasing and writing, one per channel.
+"""Gated DeltaNet-2 gives Kimi delta attention separate gates for erasing and writing, one per channel.
 
 Hatamizadeh et al. 2026, "Gated DeltaNet-2: Decoupling Erase and Write in Linear Attention" (arXiv
 2605.22791), with recurrence and layer from github.com/fla-org/flash-linear-attention (fla/ops/gdn2); the
@@ -18,7 +18,8 @@ from zoo.mixers.kimi_delta_attention import KimiDeltaAttention, State
 
 
 class GatedDeltaNet2(KimiDeltaAttention):
-    """S_t = (I - k_t (b_t * k_t)^T) diag(alpha_t) S_{t-1} + k_t (w_t * v_t)^T,  y_t = S_t^T q_t / sqrt C.
+    """Apply the delta rule to a matrix per head, with gates per channel to decay, erase and write:
+    S_t = (I - k_t (b_t * k_t)^T) diag(alpha_t) S_{t-1} + k_t (w_t * v_t)^T,  y_t = S_t^T q_t / sqrt C.
 
     The erase gate b and the write gate w are sigmoid(x W), one per channel.  All else is as in Kimi delta
     attention, which is the case b = w = beta.

@@ -1,4 +1,4 @@
-"""Gated DeltaProduct: several steps of the delta rule for each token, with keys and values of their own.
+"""Gated DeltaProduct takes several steps of the delta rule for each token, with keys and values of their own.
 
 Siems et al. 2025, "DeltaProduct: Improving State-Tracking in Linear RNNs via Householder Products" (arXiv
 2502.10297).  A token's transition is a product of n generalised Householder matrices, where DeltaNet has one:
@@ -27,7 +27,8 @@ class State(NamedTuple):
 
 
 class GatedDeltaProduct(Mixer[State]):
-    """S <- alpha_t S; for i = 1 .. n: S <- S + beta_i k_i (v_i - S^T k_i)^T; then y_t = S^T q_t / sqrt C.
+    """Decay a matrix per head, then n times move what it returns for a key of the token towards a value:
+    S <- alpha_t S; for i = 1 .. n: S <- S + beta_i k_i (v_i - S^T k_i)^T; then y_t = S^T q_t / sqrt C.
 
     num_householder: n; 1 is Gated DeltaNet.  forget_gate: whether there is an alpha (`Forgetting`); without
     it this is DeltaProduct.  allow_neg_eigval: beta in (0, 2), as the paper has it, instead of (0, 1).

@@ -1,4 +1,4 @@
-"""Gated slot attention: softmax attention over a fixed number of slots, each a fading mean of past tokens.
+"""Gated slot attention bounds the memory of softmax attention by slots that forget at rates set by the token.
 
 Zhang et al. 2024, "Gated Slot Attention for Efficient Linear-Time Sequence Modeling" (arXiv 2409.07146),
 Section 3.
@@ -25,7 +25,8 @@ class State(NamedTuple):
 
 
 class GatedSlotAttention(Mixer[State]):
-    """A slot keeps a_t of its key and value and takes 1 - a_t of the token's, a_t = sigmoid(W x_t)^(1/tau);
+    """Attend to a fixed number of slots per head, each a decaying mean of the keys and values so far:
+    a slot keeps a_t of its key and value and takes 1 - a_t of the token's, a_t = sigmoid(W x_t)^(1/tau);
     y_t is the softmax attention of q_t over the slots' keys and values, without a scale.
 
     Queries, keys, values and y pass silu; y then passes one RMSNorm (all channels), as in the authors' code.

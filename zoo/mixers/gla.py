@@ -1,4 +1,4 @@
-"""Gated linear attention: each key channel forgets at a rate that the token decides.
+"""Gated linear attention lets each key channel forget at a rate that the token decides.
 
 Yang et al. 2024, "Gated Linear Attention Transformers with Hardware-Efficient Training" (arXiv 2312.06635),
 Section 4.
@@ -26,10 +26,10 @@ class State(NamedTuple):
 
 
 class GatedLinearAttention(Mixer[State]):
-    """S_t = diag(a_t) S_{t-1} + k_t v_t^T, y_t = q_t^T S_t / sqrt(K), a_t = sigmoid(W2 W1 x_t + b)^(1/tau).
+    """Mix tokens by linear attention, where the token sets how fast each key channel decays:
+    S_t = diag(a_t) S_{t-1} + k_t v_t^T, y_t = q_t^T S_t / sqrt(K), a_t = sigmoid(W2 W1 x_t + b)^(1/tau).
 
     Each head's y goes through an RMSNorm and is gated by silu.
-
     feature_dim: K; None: d_model / (2 num_heads).
     gate_rank: rows of W1.  temperature: tau; the larger, the slower all channels forget.
     """

@@ -1,4 +1,4 @@
-"""The norm behind the heads of RWKV-5, 6 and 7."""
+"""RWKV-5, 6 and 7 norm the output of each head by itself."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from zoo.mixers.undecayed import undecayed
 
 
 class HeadsGroupNorm(nn.Module):
-    """GroupNorm with one group per head: mean 0 and variance 1 in each, then a scale and a bias per channel.
+    """Norm each head to mean 0 and variance 1 (GroupNorm), then apply a scale and a bias per channel.
 
     scale: its initial value.  eps is 1e-5 times head_dim.  The published layers divide the outputs by
     sqrt(head_dim) and take 1e-5, or do not divide and take 64e-5 with a head_dim of 64, which is the same.

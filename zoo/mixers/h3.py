@@ -1,4 +1,4 @@
-"""H3: a shift state space that recalls the token before, times a diagonal one that stores, between gates.
+"""H3 puts two state spaces between gates: a shift recalls the token before, a diagonal one stores.
 
 Fu et al., "Hungry Hungry Hippos" (arXiv 2212.14052), Section 3.1 and Algorithm 1.
 
@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 class Shift(nn.Module):
-    """A state space whose state is its last N inputs: a filter with N taps, the correlation of C and B."""
+    """Filter with N taps, the correlation of C and B: a state space whose state is its last N inputs."""
 
     def __init__(self, channels: int, d_state: int) -> None:
         super().__init__()
@@ -46,7 +46,8 @@ class Shift(nn.Module):
 
 
 class H3(Mixer[State]):
-    """y_t = sum over i of q_t[i] S4D(kbar v^T)_t[i, :] in each head, kbar = Shift(k); then a projection.
+    """Store products of shifted keys and values in a diagonal state space, and read it with queries:
+    y_t = sum over i of q_t[i] S4D(kbar v^T)_t[i, :] in each head, kbar = Shift(k); then a projection.
 
     The diagonal kernel is as long as the sequence: if it were cut at a longest length, as published, there
     would be no finite recurrence.

@@ -1,4 +1,4 @@
-"""HGRN2: gated linear attention whose keys are one minus its forget gates, with a floor under the gates.
+"""HGRN2 makes the keys of gated linear attention from its forget gates, and puts a floor under the gates.
 
 Qin et al. 2024, "HGRN2: Gated Linear RNNs with State Expansion" (arXiv 2404.07904), Section 3; the floor is
 HGRN's (arXiv 2311.04823), Section 3.2.
@@ -26,10 +26,10 @@ class State(NamedTuple):
 
 
 class HGRN2(Mixer[State]):
-    """S_t = diag(a_t) S_{t-1} + (1 - a_t) v_t^T, y_t = silu(q_t)^T S_t, a = floor + (1 - floor) sigmoid(f).
+    """Decay a matrix per head by the token's forget gates, and take one minus the gates as the key:
+    S_t = diag(a_t) S_{t-1} + (1 - a_t) v_t^T, y_t = silu(q_t)^T S_t, a = floor + (1 - floor) sigmoid(f).
 
     All channels of y go through one RMSNorm; queries take the place of HGRN's output gate.
-
     feature_dim: K; None: V, as in the paper, which calls it "expansion ratio".
     layer, n_layers: the floor of a channel starts at layer / n_layers and is then learned; the lowest layer
     has none.  (In the paper one softmax over layers makes all floors, which keeps them in order; here a

@@ -1,4 +1,4 @@
-"""Hyena: gates around convolutions with filters as long as the sequence, which a small network computes.
+"""Hyena puts gates around convolutions with long filters, which a small network computes.
 
 Poli et al., "Hyena Hierarchy" (arXiv 2302.10866), Definition 3.1 and Section 3.3.
 
@@ -28,7 +28,8 @@ class State(NamedTuple):
 
 
 class HyenaFilter(nn.Module):
-    """k[c, t] = MLP(features(t))[c] * (exp(-|delta_c| t / (max_len - 1)) + shift), sines between the layers.
+    """Compute long filters by a small network of the time, and multiply them by a decaying window:
+    k[c, t] = MLP(features(t))[c] * (exp(-|delta_c| t / (max_len - 1)) + shift), sines between the layers.
 
     Times are fractions of the fixed `max_len`, never of the input's length, with which a prefix would have
     another filter.  Decay rates are constants.  Features are constants too, unless train_features makes them
@@ -80,11 +81,11 @@ class HyenaFilter(nn.Module):
 
 
 class Hyena(Mixer[State]):
-    """z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
+    """Alternate gates x_m, made from the tokens, with convolutions by filters as long as the sequence:
+    z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
 
     There is no finite recurrence: the memory is every z so far.  A sequence of more than `max_len` tokens is
     refused, since the filters have no more taps; LongConv and BaseConv accept it, and forget.
-
     emb_dim: features of a time, odd.  The usual 3 gives one frequency, 1e-4, whose waves are constant until
         they are trained (train_features, as in zoology); hence 33.
     decay: fractions of max_len after which the window is down to 0.01, in the fastest and slowest channel.

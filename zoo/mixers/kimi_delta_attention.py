@@ -1,4 +1,4 @@
-"""Kimi delta attention: the gated delta rule with a decay for each channel of the keys.
+"""Kimi delta attention gives the gated delta rule a decay for each channel of the keys.
 
 Kimi Team 2025, "Kimi Linear: An Expressive, Efficient Attention Architecture" (arXiv 2510.26692), Eq. 1 and
 its parameterization; initial values of github.com/fla-org/flash-linear-attention, fla/layers/kda.py.
@@ -30,7 +30,8 @@ class State(NamedTuple):
 
 
 class KimiDeltaAttention(Mixer[State]):
-    """S_t = (I - beta_t k_t k_t^T) diag(alpha_t) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T q_t / sqrt C.
+    """Decay each key channel of a head's matrix, then move what it returns for the key towards the value:
+    S_t = (I - beta_t k_t k_t^T) diag(alpha_t) S_{t-1} + beta_t k_t v_t^T,  y_t = S_t^T q_t / sqrt C.
 
     q, k and v are SiLU(conv(x W)), q and k scaled to norm 1.  There is one beta = sigmoid(x W) per head, and
     one decay log alpha = -exp(A_log) softplus(x W_down W_up + dt_bias) per channel.  Each head's output
