@@ -1,4 +1,4 @@
-"""Every op and what can compute it here: python -m zoo.kernels
+"""List every op and what can compute it here: python -m zoo.kernels
 
 Prints a line for each implementation: its choice of `kernels=`, and whether it runs here, or why not.
 

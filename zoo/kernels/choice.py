@@ -36,7 +36,7 @@ class Refused(ValueError):
 
 @dataclass
 class Choice:
-    """The kind that `kernels=` names, and in `ran` op -> the implementations that ran so far."""
+    """Hold the kind that `kernels=` names, and in `ran` op -> the implementations that ran so far."""
 
     kind: str
     ran: dict[str, set[str]] = field(default_factory=dict)

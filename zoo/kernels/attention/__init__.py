@@ -1,4 +1,4 @@
-"""Causal softmax attention, whole or in a sliding window, with shared key/value heads and linear biases."""
+"""Causal softmax attention over all tokens or a window, with grouped key/value heads and linear biases."""
 
 from collections.abc import Callable
 
@@ -22,10 +22,10 @@ def attention(
     slopes: Float[Tensor, "H"] | None = None,
     drop: Callable[[Tensor], Tensor] | None = None,
 ) -> Float[Tensor, "B H T C"]:
-    """Return softmax(q k / sqrt C) v.  Query i of the last T sees keys i - window + 1 .. i (None: to i).
+    """Return causal attention, softmax(q k / sqrt C) v; query i sees keys i - window + 1 .. i (None: to i).
 
-    H is a multiple of G.  `slopes` adds -slopes[h] * (i - j) to the logit of key j.
-    `drop` is applied to the weights [B H T S], which are then written out, in float32 at least.
+    Queries are the last T of S tokens.  H is a multiple of G.  `slopes` adds -slopes[h] * (i - j) to logits.
+    `drop` is applied to the weights [B H T S], which are then all held in memory, in float32 at least.
     """
     if drop is not None:
         OP.note("reference")

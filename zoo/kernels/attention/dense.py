@@ -56,7 +56,7 @@ def _parts(q: Tensor, k: Tensor, is_causal: bool) -> Iterator[Part]:
 
 
 def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """Return a part's weights in the dtype of q; a causal part ends at its own diagonal."""
+    """Return a part's weights in the dtype of q; if causal, its last query and its last key are one token."""
     logits = torch.bmm(wide(q) * q.shape[-1] ** -0.5, wide(k).mT)
     if is_causal:
         size = q.shape[1]

@@ -1,4 +1,4 @@
-"""Causal softmax attention, written out.
+"""Define causal softmax attention by the matrix of all its weights.
 
 B batch, H query heads, G key/value heads (H a multiple of G), C channels per head, T queries that are the
 last of S keys.
@@ -18,7 +18,7 @@ def attention_reference(
     slopes: Tensor | None = None,
     drop: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Write out all weights [B H T S]; head h reads key/value head floor(h G / H)."""
+    """Compute all weights [B H T S]; query head h reads key/value head floor(h G / H)."""
     shared = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
     position = torch.arange(k.shape[2], device=q.device)

@@ -38,7 +38,7 @@ def attention_sdpa(
 
 
 def _banded(q: Tensor, k: Tensor, v: Tensor, window: int, slopes: Tensor | None) -> Tensor:
-    """Let each block of queries see its own block of keys and the one before, which hold all its windows."""
+    """Attend from each block of queries to its own keys and the previous block's, which hold all windows."""
     (heads, length), num_keys = q.shape[1:3], k.shape[2]
     size = max(window, SMALLEST_BAND)
     blocks = -(-num_keys // size)

@@ -1,4 +1,4 @@
-"""The past blocks whose summaries a row's query agrees with best: scores and their top k, no gradients."""
+"""The top-k past blocks of each query by dot product with the blocks' summaries, without gradients."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,10 +18,10 @@ def block_choice(
     top_k: int,
     max_blocks: int | None,
 ) -> Int[Tensor, "B I R N"]:
-    """Return the ids of a row's N = min(top_k, U) best blocks, best first; -1 where there are fewer.
+    """Return for each row of queries the ids of its N = min(top_k, U) best blocks, best first; -1 for none.
 
-    The score of a block is q . c, summed over the heads of the index set, in float32 at least; ties go to the
-    lowest block.  Ids 0, 1, ... are the blocks first_block, first_block + 1, ...  A row chooses among those
+    A block's score is q . c, c its summary, summed over an index set's heads, in float32 at least; ties go to
+    the lowest.  Ids 0, 1, ... are the blocks first_block, first_block + 1, ...  A row chooses among those
     that end at or before `starts`, where its chunk begins, and of those the last `max_blocks` (None: all).
     (Expansion Span, arXiv 2412.13328, section 3, for one chunk of queries; head h reads summary h G / H.)
     """

@@ -1,4 +1,4 @@
-"""Scores and their top k, a part of the rows at a time."""
+"""Define the choice of blocks: scores and their top k, a part of the rows at a time."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def block_choice_reference(
     top_k: int,
     max_blocks: int | None,
 ) -> Tensor:
-    """Score some rows at a time, in float32 at least, and take their best."""
+    """Score a part of the rows at a time, in float32 at least, and return their best blocks."""
     num_blocks, by_head = summaries.shape[2], per_query_head(summaries, queries.shape[1])
     dtype = torch.promote_types(queries.dtype, torch.float32)
     ids = []

@@ -1,9 +1,9 @@
-"""The choice of blocks in Triton: scores are made in registers, tile by tile, and never stored.
+"""Choose blocks in Triton: scores stay in registers, a tile at a time, and are never stored.
 
 A program takes ROWS rows and a span of the blocks, COLS at a time, and keeps for each row the best so far, in
 no order.  A score and its block are one int64: the bits of the score, in the order of its value, above those
 of the block counted backwards.  A larger number is better, no two are equal, and of equal scores the lowest
-block wins.  A tile's largest replaces the worst one kept, until no row gains, so most tiles cost one look.
+block wins.  A tile's largest replaces the smallest one kept until no row gains; most tiles have none to add.
 `_merged` joins the spans of a row, best first; a block that two spans have seen counts once.
 
 Stored are SLOTS of these numbers for each row and span.  The floor is 2 H C FLOPs for each row and admissible
@@ -29,16 +29,16 @@ from zoo.kernels.common.tiles import dot, hopper, power_of_two, rows_last
 
 DTYPES = (torch.float32, torch.bfloat16)  # of queries
 PIECE = 32  # channels of a head at a time
-LARGEST = 64  # blocks that a row keeps
+LARGEST = 64  # blocks that a row may choose
 PROGRAMS = 1024  # enough to fill any card: with more, tiles grow and a program walks through several
-EVERY = 2**30  # more blocks than there are
+EVERY = 2**30  # stands for no limit on blocks
 MERGED = 512  # about the most numbers that all spans of a row keep
 LOWEST = tl.constexpr(-(2**63))  # below the number of any score
 LAST = tl.constexpr(2**31 - 1)  # blocks are counted backwards from here
 
 
 class Cut(NamedTuple):
-    """The cut of a call.  blocks: the number of past blocks that one program walks through."""
+    """The sizes of a launch.  blocks: the number of past blocks that one program goes through."""
 
     tile: Blocks
     rows: int
@@ -47,7 +47,7 @@ class Cut(NamedTuple):
 
 
 def tile_of(sequences: int, rows: int, blocks: int, slots: int) -> Blocks:
-    """Return a static cut, so that a captured graph and a second run do the same.
+    """Return tile sizes fixed by shapes and card, so that a captured graph and a second run do the same.
 
     `python -m tests.kernels.compiled` says what a tile costs in registers; none may spill.
     """
@@ -74,7 +74,7 @@ def block_choice_triton(
     top_k: int,
     max_blocks: int | None,
 ) -> Tensor:
-    """Choose without storing a score."""
+    """Choose blocks without storing their scores."""
     count = min(top_k, summaries.shape[2])
     if not count:
         return starts.new_empty(queries.shape[0], index_sets, len(starts), 0, dtype=torch.int64)
@@ -143,10 +143,10 @@ def _best(
     H, G, sets, R, U, C, pieces, span, block_size, first_block, within,
     PIECE: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Keep the SLOTS best of a span of blocks for each of ROWS rows."""
+    """Store the SLOTS best of a span of blocks for each of ROWS rows."""
     one, part, shared = tl.program_id(0).to(tl.int64), tl.program_id(2), H // sets
     q, c = q + one // sets * q_b, c + one // sets * c_b
-    row = (tl.num_programs(1) - 1 - tl.program_id(1)) * ROWS + tl.arange(0, ROWS)  # the longest walks first
+    row = (tl.num_programs(1) - 1 - tl.program_id(1)) * ROWS + tl.arange(0, ROWS)  # the longest pasts first
     past = tl.load(starts + row, mask=row < R, other=0) // block_size - first_block
     high = tl.minimum(past, U)
     low = tl.where(row < R, tl.maximum(past - within, 0), U)
@@ -173,8 +173,8 @@ def _best(
 
 @triton.jit
 def _ranks(scores, u, counts):
-    """Return score and block as one number.  NaN is the largest, as argmax has it, and -inf no choice."""
-    scores = tl.where(scores != scores, float("inf"), tl.where(scores == 0, 0.0, scores))  # there is a -0.0
+    """Return score and block as one number.  NaN ranks highest, as in argmax; -inf is never chosen."""
+    scores = tl.where(scores != scores, float("inf"), tl.where(scores == 0, 0.0, scores))  # -0.0 ranks as 0.0
     bits = scores.to(tl.int32, bitcast=True)
     order = bits ^ ((bits >> 31) & LAST)
     rank = (order.to(tl.int64) << 32) | (-u.to(tl.int64) + LAST)[None, :]
@@ -183,7 +183,7 @@ def _ranks(scores, u, counts):
 
 @triton.jit
 def _with(best, ranks):
-    """Return the best of both; all numbers above LOWEST differ."""
+    """Return the SLOTS largest of `best` and `ranks` together; all numbers above LOWEST differ."""
     worst, top = tl.min(best, 1), tl.max(ranks, 1)
     while tl.max((top > worst).to(tl.int32), 0) > 0:
         replaced = (best == worst[:, None]) & (top > worst)[:, None]
@@ -195,7 +195,7 @@ def _with(best, ranks):
 
 @triton.jit
 def _merged(stored, ids, rows, columns, N, WIDE: tl.constexpr, ROWS: tl.constexpr):
-    """Write the N best of all that was kept for each of ROWS rows, in order."""
+    """Write the ids of each row's N best blocks, best first, from those that all spans kept; ROWS rows."""
     row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDE)
     inside = (row < rows)[:, None] & (column < columns)[None, :]
     ranks = tl.load(stored + row[:, None] * columns + column[None, :], mask=inside, other=LOWEST)

@@ -1,4 +1,4 @@
-"""Block summaries in Triton: q, k and v are read once, and only the summaries are written.
+"""Summarise blocks in Triton: q, k and v are read once, and only the summaries are written.
 
 A program takes as many whole blocks as fit into a tile.  Their weights p are one tile under a mask of blocks
 on its diagonal, so a summary needs only the sums of p over its queries: c = (1 / block_size) sum over j of
@@ -29,7 +29,7 @@ LOG2E = tl.constexpr(1.4426950408889634)  # the kernel raises 2, not e
 
 
 def block_summaries_triton(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> Tensor:
-    """Read q, k and v once, and write the summaries alone."""
+    """Summarise every block; q, k and v are read once."""
     return _Summaries.apply(rows_last(q), rows_last(k), rows_last(v), block_size)[0]
 
 
@@ -45,14 +45,14 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
 
 
 class Cut(NamedTuple):
-    """The cut of one program.  channels: the number that is read at a time."""
+    """The sizes of one program.  channels: the number that is read at a time."""
 
     channels: int
     num_warps: int
 
 
 def cut(tile: int, width: int, bits: int) -> Cut:
-    """Return a static cut: a captured graph and a second run do the same, and no register spills."""
+    """Return sizes fixed by shapes, dtype and card, so that second runs do the same; no register spills."""
     size, few = power_of_two(width), 4 if tile == 64 and width <= 64 else 8
     if hopper():
         return Cut(min(size, 64) if bits == 32 else size, few)
@@ -107,7 +107,7 @@ def _summaries(
     C: tl.constexpr, CS: tl.constexpr, STEP: tl.constexpr,
     TILE: tl.constexpr, PART: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Summarise the whole blocks of a head that fit into TILE tokens; BLOCK at most, filled up.
+    """Summarise the whole blocks of a head that fit into TILE tokens: at most BLOCK, a power of two.
 
     PART queries and STEP channels at a time.
     """

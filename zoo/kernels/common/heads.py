@@ -1,4 +1,4 @@
-"""Heads that share: a group of query heads reads the same keys, values or maps."""
+"""Repeat keys, values or maps of a head for the group of query heads that share it."""
 
 from jaxtyping import Shaped
 from torch import Tensor

@@ -11,7 +11,7 @@ from zoo.kernels.common.available import interpreted
 
 
 class Blocks(NamedTuple):
-    """The cut of one program: it keeps its `rows`, and loops over the rest `cols` at a time."""
+    """The tile sizes of one program: it keeps its `rows`, and loops over the rest `cols` at a time."""
 
     rows: int
     cols: int
@@ -40,7 +40,7 @@ def launch_options(num_warps: int, num_stages: int) -> dict[str, int | bool]:
 
 
 def strided(*xs: Tensor | None, dims: int = 3) -> tuple[Any, ...]:
-    """Return tensors as kernels take them: each before its first `dims` strides; None before zeros."""
+    """Return kernel arguments: each tensor, then its first `dims` strides; for None, None and zeros."""
     absent = (None, *[0] * dims)
     return tuple(word for x in xs for word in (absent if x is None else (x, *x.stride()[:dims])))
 

@@ -1,4 +1,4 @@
-"""The precision that an op computes in."""
+"""Choose the precision that an op computes in."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def wide(x: Any) -> Any:
-    """Return a tensor of half precision in float32; all else as it is."""
+    """Return a tensor of half precision in float32; all else unchanged."""
     half = isinstance(x, Tensor) and x.dtype in (torch.bfloat16, torch.float16)
     return x.float() if half else x
 

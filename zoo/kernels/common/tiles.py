@@ -1,4 +1,4 @@
-"""Steps that our Triton kernels share: rows of a matrix in and out of registers, products on tensor cores."""
+"""Help our Triton kernels load and store rows of a matrix, and multiply on tensor cores."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 # a function under triton.jit is not Python, and its arguments are not what their Python types say

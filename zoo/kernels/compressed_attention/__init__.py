@@ -1,4 +1,4 @@
-"""Attention on one key and value for each block of tokens, and what it says of other blocks' importance."""
+"""NSA's attention over one compressed key and value per block of tokens, whose weights then rank blocks."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -17,8 +17,8 @@ def compressed_attention(
     size: int,
     stride: int,
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T N"]]:
-    """Return the outputs of the queries at positions `first`, `first` + 1, ... and their weights, both in
-    float32 at least, and both 0 for a query before the end of the first block.
+    """Attend to N blocks, each visible from its end on; return the outputs and weights, in float32 at least.
+    Queries begin at position `first`.  Block i ends at i * stride + size - 1; a query that sees none gets 0.
     """
     return OP.run("reference", q, k, v, first, size, stride)
 

@@ -1,4 +1,4 @@
-"""Compressed attention of NSA (Yuan et al. 2025, arXiv 2502.11089, Eqs. 8 to 11) as pure functions.
+"""Define the compressed attention of NSA (Yuan et al. 2025, arXiv 2502.11089, Eqs. 8 to 11).
 
 Compressed block i stands for the tokens i * stride .. i * stride + size - 1; queries from the last of these
 tokens on see it.  B batch, H query heads, G key/value heads, C channels per head, T queries, N compressed
@@ -18,7 +18,7 @@ HIDDEN = -1e30  # finite, so that a query that sees no block yet has no NaN, nor
 def compressed_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, first: int, size: int, stride: int
 ) -> tuple[Tensor, Tensor]:
-    """Write out the weights of every compressed block."""
+    """Compute attention from the weights of every compressed block."""
     q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (q, k, v))
     k, v = per_query_head(k, q.shape[1]), per_query_head(v, q.shape[1])
     position = torch.arange(first, first + q.shape[2], device=q.device)
@@ -54,7 +54,7 @@ def selected_blocks(
 
 
 def causal_tokens(chosen: Bool[Tensor, "B G T U"], first: int, block_size: int) -> Bool[Tensor, "B G T S"]:
-    """Return the tokens of the chosen blocks, without those later than the query that chose."""
+    """Return a mask of the tokens of the chosen blocks that are not later than the query."""
     t = torch.arange(first, first + chosen.shape[2], device=chosen.device)
     tokens = chosen.repeat_interleave(block_size, dim=3)[..., : first + len(t)]
     return tokens & (torch.arange(first + len(t), device=t.device) <= t[:, None])

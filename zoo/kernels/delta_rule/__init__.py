@@ -1,4 +1,4 @@
-"""The delta rule: a memory that is corrected by what it would have answered, and may decay."""
+"""The delta rule: a matrix state, which may decay, whose value for each key is moved toward a new value."""
 
 import torch
 from jaxtyping import Float
@@ -19,10 +19,10 @@ def delta_rule(
     log_decay: Float[Tensor, "B H n*T"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """Compute S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
+    """Move the value that S holds for each key by beta toward a new one; return y and the last S:
+    S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
 
-    n: the writes before each query reads; 1 in the rule as first published.
-    log_decay: at most 0; None: nothing is forgotten.
+    n: the writes before each query reads; 1 in the rule as first published.  log_decay <= 0; None: no decay.
     Autocast is off.  Inputs may be in half precision: torch computes in float32, and returns y and the last S
     in it; fla multiplies in q's half precision or bfloat16, sums in float32, and returns y in the dtype of v.
     Keys should be of norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no

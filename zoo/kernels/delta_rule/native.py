@@ -14,7 +14,7 @@ from zoo.kernels.delta_rule.chunked import delta_rule_chunked
 def delta_rule_native(
     q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Go step by step in C."""
+    """Compute the delta rule step by step in C."""
     if log_decay is None:
         log_decay = beta.new_zeros(1).expand_as(beta)
     if state is None:
@@ -36,7 +36,7 @@ class _DeltaRule(Recurrence):
 
     @staticmethod
     def number(given: Sequence[Tensor]) -> int:
-        """Return the writes before each read."""
+        """Return the number of writes before each query reads."""
         return given[1].shape[2] // given[0].shape[2]
 
 

@@ -1,4 +1,4 @@
-"""The recurrence of a diagonal linear RNN, real and with a decay of its own at every step."""
+"""The diagonal linear recurrence h = decay h + x, with a real decay for each channel at each step."""
 
 from jaxtyping import Float
 from torch import Tensor

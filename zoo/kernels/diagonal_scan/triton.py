@@ -1,11 +1,11 @@
-"""The diagonal recurrence in Triton: each channel's state stays in a register from the first step on.
+"""Compute the diagonal recurrence in Triton: each channel's state stays in a register for all steps.
 
-One program has BLOCK channels of one sequence and walks through time.  With dh_t the gradient of h_t,
+One program has BLOCK channels of one sequence and loops over time.  With dh_t the gradient of h_t,
 
     h_t = decay_t h_{t-1} + x_t,
     g_t = dh_t + decay_{t+1} g_{t+1},   dx_t = g_t,   ddecay_t = g_t h_{t-1},   d(first state) = decay_1 g_1,
 
-so the backward pass is the same walk from the end.  CHUNK steps are loaded at once, and a chunk ahead.
+so the backward pass is the same loop from the end.  CHUNK steps are loaded at once, and a chunk ahead.
 
 Floor: bytes, three scalars a step and channel forward and five backward; at B = 64, T = 256, D = 128 in
 float32 that is 25 MB and 42 MB, 6 us and 10 us on an H200.  The parallelism is B D threads, each with the
@@ -136,7 +136,7 @@ def _backward(
     b, d = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     decay, dh, before = decay + b * decay_b + d, dh + b * dh_b + d, h + b * T * D + d - D
     dx, ddecay = dx + b * T * D + d, ddecay + b * T * D + d
-    owed = tl.zeros([BLOCK], tl.float32)  # what h owes to all later steps
+    owed = tl.zeros([BLOCK], tl.float32)  # gradient of h by all later steps
     final = (T - 1) // CHUNK * CHUNK
     decays = load_chunk(decay, decay_t, d, final, 0, T, D, CHUNK)
     dhs = load_chunk(dh, dh_t, d, final, 0, T, D, CHUNK)

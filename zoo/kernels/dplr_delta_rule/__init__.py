@@ -1,4 +1,4 @@
-"""The delta rule with a diagonal-plus-low-rank transition: decay by key channel and a rank-one term."""
+"""The delta rule with a diagonal-plus-low-rank transition: a decay per key channel and a rank-one term."""
 
 import torch
 from jaxtyping import Float
@@ -20,10 +20,10 @@ def dplr_delta_rule(
     log_decay: Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """Compute S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
-
+    """Update a matrix state by a diagonal decay plus a rank-one map, and read it; return y and the last S:
+    S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
     log_decay: at most 0.  state: S before the first token, None for zeros.
-    Returns y and the last S, both computed in float32 at least, outside of any autocast.
+    All is computed in float32 at least, outside of any autocast.
     """
     inputs = (q, k, v, a, b, log_decay, state)
     of_many = "chunked" if native.unfit(*inputs) else "native"

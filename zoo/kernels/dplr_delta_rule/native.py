@@ -12,7 +12,7 @@ from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
 def dplr_delta_rule_native(
     q: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, log_decay: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Go step by step in C."""
+    """Compute the recurrence step by step in C."""
     if state is None:
         state = k.new_zeros(*k.shape[:2], k.shape[3], v.shape[3])
     y, last, _ = _Rule.apply(q, k, v, a, b, log_decay, state)  # pyright: ignore

@@ -1,4 +1,4 @@
-"""The delta rule with a diagonal-plus-low-rank transition, token after token."""
+"""Define the delta rule with a diagonal-plus-low-rank transition, token after token."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from torch import Tensor
 def dplr_delta_rule_reference(
     q: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, log_decay: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the recurrence as it is written."""
+    """Compute the recurrence token after token."""
     S = v.new_zeros(*k.shape[:2], k.shape[3], v.shape[3]) if state is None else state
     ys = []
     steps = (s.unbind(2) for s in (q, k, v, a, b, log_decay.exp()))

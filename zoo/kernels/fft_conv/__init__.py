@@ -15,7 +15,7 @@ SHORT = 64  # tokens up to which matrices are as fast as transforms, and sums in
 def fft_conv(
     u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"], past: Float[Tensor, "B R D"] | None = None
 ) -> Float[Tensor, "B T D"]:
-    """Return y[b, t, d] = sum over s of k[d, s] u[b, t - s, d], where `past` comes before the start of u.
+    """Convolve each channel, y[b, t, d] = sum over s of k[d, s] u[b, t - s, d]; `past` comes before u.
 
     Taps that reach beyond all inputs are not used.  One token after a past costs one dot product a channel.
     """

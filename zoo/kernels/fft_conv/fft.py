@@ -38,7 +38,7 @@ def _smooth(n: int) -> bool:
 
 
 class _FFTConv(Function):
-    """Transforms run over the last, contiguous dimension: a copy to it costs less than strides do.
+    """Convolve over the last dimension, made contiguous: a copy costs less than strided transforms.
 
     A CPU takes some sequences at a time, so that their spectra never leave its cache.
     """

@@ -8,5 +8,5 @@ NATIVE, absent, unfit = native.NATIVE, native.absent, native.unfit
 
 
 def fft_conv_native(u: Tensor, k: Tensor) -> Tensor:
-    """Sum tap by tap: O(T S) work."""
+    """Convolve tap by tap: O(T S) work."""
     return native.short_conv_native(u, k[:, : u.shape[1]].T)

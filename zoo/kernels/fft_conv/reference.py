@@ -1,4 +1,4 @@
-"""Causal depthwise convolution, written out as one lower-triangular matrix a channel."""
+"""Define the causal depthwise convolution by one lower-triangular matrix a channel."""
 
 import torch
 from jaxtyping import Float

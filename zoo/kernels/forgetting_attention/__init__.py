@@ -1,4 +1,4 @@
-"""Softmax attention whose logits sink, with each token that passes, by the log of the gate it sets."""
+"""Softmax attention with forget gates: each token adds its log gate to the logits of all earlier keys."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -15,10 +15,10 @@ def forgetting_attention(
     log_gate: Float[Tensor, "B H T"],
     decay: Float[Tensor, "B H S-T"],
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H S"]]:
-    """Return the attention with the logits q_t k_s / sqrt C + the sum of log_gate over the tokens after s, up
-    to t, for s <= t; and the decay of every key.
+    """Attend with forget gates; return y and each key's decay, the sum of log_gate over the tokens after it.
 
-    decay: that sum up to the token before the first query, for each earlier key.  The returned decay is that
-    sum up to the last query, for every key.  Lin et al. 2025 (arXiv 2503.02130), Eq. 6.
+    The logit of key s <= t is q_t k_s / sqrt C + the sum of log_gate over the tokens after s, up to t (Lin
+    et al. 2025, arXiv 2503.02130, Eq. 6).  decay: that sum up to the token before the first query, for each
+    earlier key.  The returned decay is that sum up to the last query, for every key.
     """
     return OP.run("chunked", q, k, v, log_gate, decay)

@@ -1,6 +1,6 @@
-"""Forgetting attention in chunks of queries: the decay of each pair is a number added to its logit.
+"""Compute forgetting attention in chunks of queries, with the decay of each pair added to its logit.
 
-With c the running sum of log gates, that number is c_t - c_s.  The sums are taken and subtracted in float64:
+With c the running sum of log gates, that decay is c_t - c_s.  The sums are taken and subtracted in float64:
 the difference of two long sums in float32 would be off by 0.03 after 128 gates of e^-3000.
 """
 
@@ -16,7 +16,7 @@ CHUNK = 128  # queries
 def forgetting_attention_chunked(
     q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, decay: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Attend with the decay of each pair as a bias."""
+    """Attend in chunks of queries, with the decay of each pair as a bias."""
     (heads, length), past = q.shape[1:3], decay.shape[2]
     k, v = per_query_head(k, heads), per_query_head(v, heads)
     sums, ys = log_gate.double().cumsum(-1), []

@@ -1,4 +1,4 @@
-"""Forgetting attention, one query after another.
+"""Define forgetting attention, one query after another.
 
 B batch, H query heads, G key/value heads (H a multiple of G), C channels per head, T queries that are the
 last of S keys.
@@ -11,7 +11,7 @@ from torch import Tensor
 def forgetting_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, decay: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Add up the decay of every key query after query."""
+    """Attend query after query, and add up the decay of every key."""
     shared = q.shape[1] // k.shape[1]
     k, v, ys = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1), []
     for q_t, gate in zip(q.unbind(2), log_gate.unbind(2), strict=True):

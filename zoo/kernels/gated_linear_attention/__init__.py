@@ -1,4 +1,4 @@
-"""Linear attention that forgets: each channel of the keys, or each head, decays at a rate of its own."""
+"""Gated linear attention: each key channel, or each head, decays at a rate set by the token."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -18,8 +18,8 @@ def gated_linear_attention(
     log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """Compute S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t; return y and the last S.
-
+    """Decay a matrix state, add k v^T and read it by the query, token after token; return y and the last S:
+    S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t.
     log_decay <= 0: one for each token and head, or key channel too.  state: S before the first token; None:
     zeros.  Queries are not scaled.  Some or all inputs may be in half precision: torch computes in float32;
     kernels multiply in the narrowest dtype of q, k and v, with sums in float32, and return y in that dtype.

@@ -13,7 +13,7 @@ from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_ch
 def gated_linear_attention_native(
     q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Go step by step in C."""
+    """Compute the recurrence step by step in C."""
     if log_decay.ndim < k.ndim:
         log_decay = log_decay[..., None]
     if state is None:

@@ -1,4 +1,4 @@
-"""Gated linear attention, token after token (Yang et al. 2024, arXiv 2312.06635, Section 4.1)."""
+"""Define gated linear attention, token after token (Yang et al. 2024, arXiv 2312.06635, Section 4.1)."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from torch import Tensor
 def gated_linear_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the recurrence as it is written."""
+    """Compute the recurrence token after token."""
     S = torch.zeros_like(k[..., 0, :, None] * v[..., 0, None, :]) if state is None else state
     decay = log_decay.exp()
     decay = decay[..., None] if decay.ndim < k.ndim else decay

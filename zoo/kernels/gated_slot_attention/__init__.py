@@ -1,4 +1,4 @@
-"""Softmax attention over slots, each a mean of keys and one of values that forgets at a rate of its own."""
+"""Softmax attention over a fixed number of slots, each a decaying sum of keys and one of values."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -17,8 +17,8 @@ def gated_slot_attention(
     log_decay: Float[Tensor, "B H T M"],
     state: Slots | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Slots]:
-    """Compute Keys_t = diag(exp(log_decay_t)) Keys_{t-1} + write_t k_t^T, Values_t likewise with v_t, and
-    y_t = Values_t^T softmax(Keys_t q_t); return y and the last (Keys, Values).
+    """Return y_t = Values_t^T softmax(Keys_t q_t), attention over M slots, and the last (Keys, Values):
+    Keys_t = diag(exp(log_decay_t)) Keys_{t-1} + write_t k_t^T, and Values_t likewise with v_t.
 
     M slots; log_decay <= 0.  state: (Keys, Values) before the first token; None: zeros.  No scale inside.
     """

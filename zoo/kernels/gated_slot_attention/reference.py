@@ -1,4 +1,4 @@
-"""Gated slot attention, token after token (Zhang et al. 2024, arXiv 2409.07146, Section 3.1)."""
+"""Define gated slot attention, token after token (Zhang et al. 2024, arXiv 2409.07146, Section 3.1)."""
 
 import torch
 from jaxtyping import Float
@@ -10,7 +10,7 @@ Slots = tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M V"]]
 def gated_slot_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, write: Tensor, log_decay: Tensor, state: Slots | None = None
 ) -> tuple[Tensor, Slots]:
-    """Compute the recurrence as it is written."""
+    """Update the slots and attend to them, token after token."""
     first = write[..., 0, :, None]
     keys, values = state or (torch.zeros_like(first * k[..., :1, :]), torch.zeros_like(first * v[..., :1, :]))
     ys = []

@@ -1,4 +1,4 @@
-"""Attention under a softmax in two levels: among a token's block and the landmarks, and inside a block."""
+"""Landmark attention: one softmax over a token's block and earlier landmarks, another inside each block."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -17,7 +17,7 @@ def grouped_attention(
     top_k: int | None = None,
 ) -> Float[Tensor, "B H T C"]:
     """Return attention by one softmax over the query's own block, up to the query, and the landmarks of the
-    blocks before; a softmax inside each earlier block shares out the weight of its landmark.
+    blocks before; a softmax inside each earlier block divides its landmark's weight among its tokens.
 
     top_k: how many landmarks, the best of each query and head, take part (ties: the first); None: all.
     """

@@ -1,4 +1,4 @@
-"""The grouped softmax of landmark attention (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
+"""Define the grouped softmax of landmark attention (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
 
 B batch, H query heads, G key/value heads, C channels per head, T queries that are the last of S keys, U
 complete blocks.
@@ -16,7 +16,7 @@ from zoo.kernels.span_retrieval.selection import best_blocks
 def grouped_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, landmarks: Tensor, block_size: int, top_k: int | None = None
 ) -> Tensor:
-    """Write out both levels of the softmax, over blocks that lie side by side."""
+    """Compute both levels of the softmax from all weights."""
     k, v, landmarks = (per_query_head(part, q.shape[1]) for part in (k, v, landmarks))
     t = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)[:, None]
     current, place = t // block_size, torch.arange(block_size, device=q.device)

@@ -1,4 +1,4 @@
-"""A linear layer's product as torch has it."""
+"""Define a linear layer by torch's own."""
 
 import torch.nn.functional as F
 from torch import Tensor

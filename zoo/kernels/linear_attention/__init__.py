@@ -1,4 +1,4 @@
-"""Attention whose weights are products of features, so that a sum of fixed size replaces the past."""
+"""Linear attention: weights are products of features, so a sum of fixed size represents the past."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -17,11 +17,11 @@ def linear_attention(
     kv: Float[Tensor, "B H F V"] | None = None,
     z: Float[Tensor, "B H F"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
+    """Compute linear attention from features; return y, the last S and the last z:
+    y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
 
-    eps: None leaves the denominator out.  kv, z: S and z before the first token; None: zeros.
-    Returns y and the last S and z; z is None where eps is.  Inputs may be in half precision: torch computes
-    in float32, fla in the narrowest of their dtypes, with sums in float32.
+    eps: None leaves the denominator and z out.  kv, z: S and z before the first token; None: zeros.
+    In half precision, torch computes in float32, fla in the narrowest of their dtypes, with sums in float32.
     """
     usual = "reference" if phi_q.shape[-2] == 1 else "chunked"
     return OP.run(usual, phi_q, phi_k, v, eps, kv, z)

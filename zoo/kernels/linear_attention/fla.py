@@ -1,4 +1,4 @@
-"""Linear attention by flash-linear-attention's chunks; torch computes the denominator, a sum over the past.
+"""Compute linear attention by flash-linear-attention in chunks, and the denominator, a sum of keys, by torch.
 
 The package's tensors are [B T H C], it scales queries unless told otherwise, and its states are in float32.
 Its own denominator is not used: it has another eps, and is summed in the dtype of the keys.
@@ -34,7 +34,7 @@ def unfit(phi_q: Tensor, phi_k: Tensor, v: Tensor, *_: Any) -> str | None:
 
 @lifted()
 def linear_attention_sums(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the answers without their denominator, and the last sum."""
+    """Return y without its denominator, and the last sum."""
     from fla.ops.linear_attn import chunk_linear_attn
 
     by_time = [x.transpose(1, 2).contiguous() for x in (q, k, v)]

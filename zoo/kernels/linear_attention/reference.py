@@ -1,4 +1,4 @@
-"""Linear attention as the recurrence that gives it its name."""
+"""Define linear attention as a recurrence over tokens."""
 
 import torch
 from jaxtyping import Float

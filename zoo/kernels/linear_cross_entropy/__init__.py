@@ -1,4 +1,4 @@
-"""Cross-entropy of a linear head, its gradients included, without holding all logits."""
+"""Cross-entropy of a linear output layer, and its gradients, without holding all logits in memory."""
 
 from jaxtyping import Float, Int
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Cross-entropy a few rows at a time: logits that fit a cache are made, used for both gradients and dropped.
+"""Compute cross-entropy a few rows at a time: their logits fit a cache and give both gradients at once.
 
 Torch's own chunked form (F.linear_cross_entropy with options) consumes its gradients in place and does not
 work under vmap.  Here the forward computes both gradients for an outer gradient of one, and the backward
@@ -146,7 +146,7 @@ def _to_gradient(
 def _looking(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Tensor, p: Float[Tensor, "N V"]
 ) -> Float[Tensor, " N"]:
-    """Return the losses without another pass over `p`, unless a share underflows; `p` becomes its softmax."""
+    """Return the losses without another pass over `p`, unless a value underflows; `p` becomes softmax(p)."""
     share = torch.softmax(p, dim=-1, out=p).gather(-1, target[:, None])[:, 0]
     losses = -share.to(torch.promote_types(p.dtype, torch.float32)).log()
     lost = share < torch.finfo(p.dtype).smallest_normal
@@ -158,7 +158,7 @@ def _looking(
 def _unseen(
     x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
 ) -> Float[Tensor, "*P N"]:
-    """Return the losses without reading a value back from the GPU; `p` becomes its softmax."""
+    """Return the losses without reading a value back from the GPU; `p` becomes softmax(p)."""
     wide = torch.promote_types(p.dtype, torch.float32)
     wanted, top = p.gather(-1, target[..., None])[..., 0], p.amax(-1).to(wide)
     torch.softmax(p, dim=-1, out=p)

@@ -1,4 +1,4 @@
-"""The head and the loss, written out."""
+"""Define the head and its loss, with all logits in memory."""
 
 import torch.nn.functional as F
 from torch import Tensor

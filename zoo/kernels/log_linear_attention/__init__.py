@@ -1,4 +1,4 @@
-"""Gated linear attention over a past that is cut into as many pieces as its length has binary digits."""
+"""Gated linear attention with a state for each power-of-two segment of the past, weighted by the token."""
 
 import torch
 from jaxtyping import Float
@@ -21,7 +21,7 @@ def log_linear_attention(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
     """Return y_t = sum over j <= t of scales_t[level(t, j)] exp(sum of log_decay over (j, t]) (q_t k_j) v_j.
 
-    level(t, j): 0 for j = t.  The t tokens before t are cut like the number t into powers of two, the largest
+    level(t, j): 0 for j = t.  The t tokens before t are cut into powers of two by the bits of t, the largest
     first; those in the piece of 2^b have level b + 1.  (Guo et al. 2025, arXiv 2506.04761, Section 3.)
     state: one S for each piece of the `offset` tokens before q (each digit 1 of `offset`), smallest first.
     log_decay <= 0.  L must be more than the binary digits of the largest t.

@@ -1,4 +1,4 @@
-"""Log-linear attention in blocks of a power of two, at multiples of their size, which the tree never cuts.
+"""Compute log-linear attention in aligned blocks of a power of two, which the Fenwick tree never cuts.
 
 Inside such a block the level of key j for query i is the number of binary digits of i xor j: one table serves
 all blocks.  The tokens before the block are in the states of the digits above, one product each.
@@ -28,15 +28,15 @@ def log_linear_attention_chunked(
     state: Tensor | None = None,
     offset: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Compute a block by one table of levels, and the past by the states."""
+    """Compute what is inside a block by one table of levels, and the past by one product a state."""
     return in_blocks((q, k, v, log_decay, scales), state, offset, _answers)
 
 
 def in_blocks(
     tokens: Sequence[Float[Tensor, "B H T *any"]], state: Tensor | None, offset: int, answers: Answers
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
-    """Return the answers and the state after them.  answers: gives those of N blocks of one size, from their
-    tokens [B H N C ..] and the states before, which it brings up to the blocks' end.
+    """Return the outputs and the state after them.  answers: returns those of N blocks of a size, from their
+    tokens [B H N C ..] and the states before, which it updates to the blocks' end.
     """
     live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
     sizes = _runs(offset, tokens[0].shape[2])
@@ -77,7 +77,7 @@ def with_pieces(
     live: dict[int, Tensor],
     apply: Callable[[Tensor, Tensor], Tensor],
 ) -> Float[Tensor, "B H N*C V"]:
-    """Return the blocks' answers, from `inside` and from the states before, and bring `live` up to their end.
+    """Return the blocks' outputs, from `inside` and from the states before, and update `live` to their end.
 
     q: the queries as they read a state at a block's start.  carry: moves a state over a block, by `apply`.
     """

@@ -1,4 +1,4 @@
-"""Log-linear attention, token after token, by a Fenwick tree (Guo et al. 2025, arXiv 2506.04761)."""
+"""Define log-linear attention, token after token, by a Fenwick tree (Guo et al. 2025, arXiv 2506.04761)."""
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ def log_linear_attention_reference(
     state: Tensor | None = None,
     offset: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Go token after token, and keep the states like the digits of a binary counter."""
+    """Compute y token after token; states are kept like the digits 1 of a binary counter."""
     live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
     ys = []
     tokens = (x.unbind(2) for x in (q, k, v, log_decay.exp(), scales))

@@ -1,4 +1,4 @@
-"""Softmax attention under any mask: for choices of keys that are no window."""
+"""Softmax attention under any mask, which is boolean or added to the logits."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Attention under a mask, written out.
+"""Define attention under a mask by all its weights.
 
 B batch, H heads, C channels per head, T queries, S keys.
 """
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def masked_attention_reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Return the attention with all weights written out."""
+    """Compute attention from all weights [B H T S]."""
     logits = (q @ k.mT) / q.shape[-1] ** 0.5
     logits = logits.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else logits + mask
     return logits.softmax(dim=-1) @ v

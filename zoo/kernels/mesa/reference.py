@@ -1,4 +1,4 @@
-"""The Mesa layer, token after token: a linear system each (von Oswald et al. 2025, arXiv 2506.05233)."""
+"""Define the Mesa layer by a linear system for each token (von Oswald et al. 2025, arXiv 2506.05233)."""
 
 import torch
 from jaxtyping import Float
@@ -16,7 +16,7 @@ def mesa_reference(
     ridge: Tensor,
     state: State | None = None,
 ) -> tuple[Tensor, State]:
-    """Solve one system a token."""
+    """Solve one linear system for each token."""
     shape = q.shape[:2]
     none = (k.new_zeros(*shape, k.shape[-1], k.shape[-1]), k.new_zeros(*shape, k.shape[-1], v.shape[-1]))
     kk, kv = none if state is None else state

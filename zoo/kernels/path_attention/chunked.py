@@ -1,6 +1,6 @@
-"""PaTH attention in chunks: one triangular system gives what a chunk's tokens subtract from each key.
+"""Compute PaTH attention in chunks: a triangular system gives what a chunk's tokens subtract from each key.
 
-Let y_sj = beta_s w_s k_j, with k_j as token s finds it, so that k_j loses w_s y_sj.  Within a chunk, for the
+Let y_sj = beta_s w_s k_j, with k_j before token s, which subtracts w_s y_sj from it.  Within a chunk, for the
 keys j older than s, y_sj + beta_s (sum over r < s of w_s w_r y_rj) = beta_s w_s k_j, and the product of query
 t with key j is q_t k_j - sum over s <= t of q_t w_s y_sj.
 """
@@ -12,7 +12,7 @@ CHUNK = 64
 
 
 def path_attention_chunked(q: Tensor, k: Tensor, v: Tensor, w: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    """Change the keys chunk after chunk."""
+    """Update the keys and attend to them, chunk after chunk."""
     past, ys = k.shape[2] - q.shape[2], []
     keys, new = k[:, :, :past], k[:, :, past:]
     for part in zip(*(x.split(CHUNK, dim=2) for x in (q, new, w, beta)), strict=True):

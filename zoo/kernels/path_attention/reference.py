@@ -1,4 +1,4 @@
-"""PaTH attention, one token after another.
+"""Define PaTH attention, one token after another.
 
 B batch, H query heads, G key/value heads (H a multiple of G), C channels per head, T new tokens, S all keys:
 those kept from earlier tokens, then the new ones.
@@ -11,7 +11,7 @@ from torch import Tensor
 def path_attention_reference(
     q: Tensor, k: Tensor, v: Tensor, w: Tensor, beta: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Change all keys token after token."""
+    """Update all earlier keys at each token, then attend to them."""
     shared, past = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
     keys, ys = k[:, :, :past], []
     for t, (q_t, w_t, beta_t) in enumerate(zip(q.unbind(2), w.unbind(2), beta.unbind(2), strict=True)):

@@ -1,4 +1,4 @@
-"""Attention over a token's own chunk, causally, and over the past blocks that its row has chosen."""
+"""Causal attention over a token's own chunk and over past blocks, chosen by each chunk or token."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -7,10 +7,10 @@ from zoo.kernels.choice import op
 from zoo.kernels.span_retrieval import Chunks
 
 OP = op(__name__, "reference", "gathered", others=("triton",))
-GATHERED_FROM = 256  # keys: fewer are quicker under one mask
-DENSER = 2.5  # a product with gathered keys costs so many times a masked one;
-ONE = 4  # so many times for one token;
-ALONE = 13  # with keys gathered for one row, so many times one with keys gathered for many rows
+GATHERED_FROM = 256  # keys; with fewer, one mask over all is quicker
+DENSER = 2.5  # time of a product with gathered keys, over that of a masked one
+ONE = 4  # the same ratio for a call with one token
+ALONE = 13  # time with keys gathered for each token alone, over that with keys gathered for a whole chunk
 
 
 def se_attention(
@@ -32,7 +32,7 @@ def se_attention(
 
 
 def _usual(q: Tensor, k: Tensor, blocks: Tensor | None, chunks: Chunks, block_size: int) -> str:
-    """Return the form in torch to run; chunks of several sizes need the mask: [T S] memory and time."""
+    """Return the form in torch to run; chunks of several sizes need the mask, with [T S] memory and time."""
     if chunks.size is None or k.shape[2] < GATHERED_FROM:
         return "reference"
     shown = min(chunks.size, chunks.offset + q.shape[2])

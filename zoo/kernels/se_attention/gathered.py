@@ -1,4 +1,4 @@
-"""Attention to a chunk and to chosen blocks, whose keys are gathered: O(T (chunk + N block)) time.
+"""Compute attention to a chunk and chosen blocks from gathered keys: O(T (chunk + N block)) time.
 
 A few chunks are computed at a time, long ones in pieces, and again in the backward pass, so that memory stays
 near that of the inputs.
@@ -18,7 +18,7 @@ from torch import Tensor
 from zoo.kernels.common.folding import Folding, Gradients
 from zoo.kernels.span_retrieval import Chunks
 
-LOGITS = 2**21  # about so many are held at a time
+LOGITS = 2**21  # in memory at a time, about
 
 
 def se_attention_gathered(

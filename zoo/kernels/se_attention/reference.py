@@ -1,4 +1,4 @@
-"""Attention to a chunk and to chosen blocks, under one mask over all keys: O(T S) memory and time."""
+"""Define attention to a chunk and chosen blocks by one mask over all keys: O(T S) memory and time."""
 
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""Attention to a chunk and to chosen blocks in Triton: blocks are read where they lie.
+"""Compute attention to a chunk and chosen blocks in Triton; keys are read in place, not gathered.
 
 Logits x = q k / sqrt C (+ bias), weights p = exp(x - lse); lse, the log of the sum of the exponentials, is
 kept (to base 2) for the backward pass, [B H T] in float32.  With dp = dy v^T and delta = sum of dy y over C,
@@ -6,12 +6,12 @@ kept (to base 2) for the backward pass, [B H T] in float32.  With dp = dy v^T an
     dv = p^T dy,   ds = p (dp - delta),   dq = ds k / sqrt C,   dk = ds^T q / sqrt C,   dbias = the sum of ds.
 
 A key's gradient comes from its own chunk and from every row that chose its block.  These rows are found in an
-inverted list, a stable sort of the ids, which a program walks from end to end: there are no atomics, and two
-runs give the same bits.  A block that all rows choose makes one long walk.
+inverted list, a stable sort of the ids, which a program reads from end to end: there are no atomics, and two
+runs give the same bits.  A block that all rows choose makes one long loop.
 
 The floor: 4 C FLOPs a pair forward and 10 C backward, where a token has (chunk + 1) / 2 + N block_size pairs;
 bytes are those of q, k, v and y, because a chunk's tiles read again from the cache.  Where rows are tokens,
-the answer to each choice is stored as well, N times the size of y (`triton_far`).
+the output of each choice is stored as well, N times the size of y (`triton_far`).
 
 B batch, H query heads, G key/value heads, I index sets (1 or G), T queries, S keys, C channels, R rows that
 choose, N blocks.  Tensors come with the strides they have; the last must be 1.
@@ -44,7 +44,7 @@ def se_attention_triton(
     chunks: Chunks,
     block_size: int,
 ) -> Tensor:
-    """Attend where keys lie; y has the dtype of q."""
+    """Attend to keys in place, not gathered; y has the dtype of q."""
     (batch, _, length), rows = q.shape[:3], len(chunks.starts)
     if blocks is None:
         blocks = torch.empty(batch, 1, rows, 0, dtype=torch.int32, device=q.device)

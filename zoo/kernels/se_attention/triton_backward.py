@@ -36,7 +36,7 @@ def backward_queries(
     level = tl.load(lse + head * T + t, mask=t < T, other=0.0)
     sums = tl.zeros([ROWS, CS], tl.float32)
     if PER_TOKEN:
-        for n in range(0, N):  # what `far_backward` has found
+        for n in range(0, N):  # the parts of dq from `far_backward`
             sums += load_rows(far + (head * T * N + n) * C, N * C, t, T, C, CS).to(tl.float32)
     else:
         highest = chunk_at(of_place, min(first + ROWS, end) - 1, end, chunk_size, DRAWN)
@@ -70,7 +70,7 @@ def backward_queries(
 
 @triton.jit
 def load_queries(head, t, T, C: tl.constexpr, CS: tl.constexpr):
-    """Load queries of a head, their upstream gradients, and the two numbers that each keeps; zeros past T."""
+    """Load queries of a head, their upstream gradients, and lse and delta of each; zeros past T."""
     q, q_t, dy, dy_t, lse, delta = head
     queries, upstream = load_rows(q, q_t, t, T, C, CS), load_rows(dy, dy_t, t, T, C, CS)
     level = tl.load(lse + t, mask=t < T, other=0.0)
@@ -79,7 +79,7 @@ def load_queries(head, t, T, C: tl.constexpr, CS: tl.constexpr):
 
 @triton.jit
 def add_queries(x, values, loaded, dkeys, dvalues):
-    """Add some queries to the sums.  x: [keys, queries], -inf where one does not see the other."""
+    """Add some queries' parts of dk and dv.  x: logits [keys, queries], -inf where a key is not seen."""
     queries, upstream, level, through = loaded
     p = tl.exp2(x - level[None, :])
     dvalues = dot(p, upstream, dvalues)
@@ -92,7 +92,7 @@ def add_tokens(
     head, blocks, entries, bias, low, high, keys, values, block_of, factor, dkeys, dvalues, T, N,
     C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Add the tokens of a head that chose a block of these keys."""
+    """Add to dk and dv what the tokens that chose a block of these keys give, in one head."""
     for start in range(low, high, COLS):
         at = start + tl.arange(0, COLS)
         entry = tl.load(entries + at, mask=at < high, other=0)

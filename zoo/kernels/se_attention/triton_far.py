@@ -33,7 +33,7 @@ def far_forward(
     H, G, sets, T, S, E, N, block_size, scale,
     C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Attend for ROWS of a head's E = T N choices."""
+    """Attend from each of ROWS choices, of a head's E = T N, to its block alone."""
     head, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     b, h = head // H, head % H
     g, one_set = h * G // H, b * sets + h * sets // H
@@ -53,7 +53,7 @@ def far_forward(
         x = tl.where(block[:, None] == (j // block_size)[None, :], x, float("-inf"))
         top, total, sums = add_keys(x, load_rows(v, v_t, j, S, C, CS), top, total, sums)
         tile = tile_from(block, tile + 1, block_size, COLS)
-    total = tl.maximum(total, 1.0)  # of a choice it is 1 at least, of none 0, which the own chunk outweighs
+    total = tl.maximum(total, 1.0)  # at least 1; 0 only without a block, whose level is then -1e30
     store_rows(parts + head * E * C, C, entry, E, sums / total[:, None], C, CS)
     tl.store(levels + head * E + entry, top + tl.log2(total), mask=entry < E)
 
@@ -83,7 +83,7 @@ def far_backward(
     tile = tile_from(block, 0, block_size, COLS)
     while tile < NO_TILE:
         j = tile * COLS + tl.arange(0, COLS)
-        keys, again = load_rows(k, k_t, j, S, C, CS), tl.where(tile >= 0, t, T)  # kept, they would spill
+        keys, again = load_rows(k, k_t, j, S, C, CS), tl.where(tile >= 0, t, T)  # kept q, dy would spill
         x = dot(load_rows(q, q_t, again, T, C, CS), tl.trans(keys)) * factor + addend[:, None]
         x = tl.where(block[:, None] == (j // block_size)[None, :], x, float("-inf"))
         upstream = load_rows(dy, dy_t, again, T, C, CS)

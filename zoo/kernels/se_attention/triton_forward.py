@@ -1,4 +1,4 @@
-"""The forward kernel of se_attention, and what the others share with it.
+"""Define the forward kernel of se_attention, and helpers that the other kernels share with it.
 
 Places u count the keys from the start of the chunk that the call continues: query t is at place offset + t,
 and key u is row before + u of k, because `before` keys are older.  Chunks of several sizes (DRAWN) come as
@@ -13,12 +13,12 @@ import triton.language as tl
 
 from zoo.kernels.common.tiles import dot, load_rows, store_rows
 
-LOG2E = tl.constexpr(1.4426950408889634)  # the kernels raise 2, not e
+LOG2E = tl.constexpr(1.4426950408889634)  # the kernels use powers of 2, not e
 
 
 @triton.jit
 def chunk_at(of_place, u, end, chunk_size, DRAWN: tl.constexpr):
-    """Return the chunk that a place lies in; past the end any."""
+    """Return the chunk that a place lies in; past the end, any chunk."""
     return tl.load(of_place + u, mask=u < end, other=0) if DRAWN else u // chunk_size
 
 
@@ -107,6 +107,6 @@ def forward(
         x = dot(queries, tl.trans(load_rows(k, k_t, j, end, C, CS))) * scale
         x = tl.where((j[None, :] <= u[:, None]) & (j[None, :] >= start_of[:, None]), x, float("-inf"))
         top, total, sums = add_keys(x, load_rows(v, v_t, j, end, C, CS), top, total, sums)
-    total = tl.maximum(total, 1.0)  # of a query it is 1 at least, of a row that is none perhaps 0
+    total = tl.maximum(total, 1.0)  # at least 1 for a query, maybe 0 in a row without one
     store_rows(y, y_t, t, T, sums / total[:, None], C, CS)
     tl.store(lse + head * T + t, top + tl.log2(total), mask=t < T)

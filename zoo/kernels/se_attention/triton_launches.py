@@ -1,4 +1,4 @@
-"""Cut and launch the kernels of se_attention."""
+"""Choose tile sizes for the kernels of se_attention, and launch them."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
 
 
 def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
-    """Return a static cut, so that a captured graph and a second run do the same.
+    """Return tile sizes fixed by dtype, width and card, so that captured graphs and second runs do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
@@ -64,7 +64,7 @@ class Inputs(NamedTuple):
         return strided(*self[:3])
 
     def cut(self, kernel: str) -> Blocks:
-        """Return the cut of one kernel for these inputs."""
+        """Return the tile sizes of one kernel for these inputs."""
         return blocks_of(kernel, 8 * self.q.element_size(), power_of_two(self.q.shape[-1]))
 
     def or_ids(self, *parts: Tensor | None) -> list[Tensor]:
@@ -73,7 +73,7 @@ class Inputs(NamedTuple):
 
 
 def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
-    """Return the answers, and the log (to base 2) of the sum of a query's weights."""
+    """Return y, and the log (to base 2) of the sum of a query's weights."""
     y, lse, cut = by_time(x.q), x.q.new_empty(x.q.shape[:-1], dtype=torch.float32), x.cut("forward")
     far = _far_forward(x, at) if at.per_token else (None, None)
     forward[_by_queries(x.q, at, cut)](
@@ -85,7 +85,7 @@ def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor
 
 
 def _far_forward(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T N C"], Float[Tensor, "B H T N"]]:
-    """Return the answer to every choice, and the log (to base 2) of the sum of its weights."""
+    """Return the output of every choice, and the log (to base 2) of the sum of its weights."""
     parts, levels = _parts(x), x.q.new_empty(*x.q.shape[:3], x.ids.shape[3], dtype=torch.float32)
     cut = x.cut("far_forward")
     if levels.numel():
@@ -131,7 +131,7 @@ def _far_backward(
     return parts
 
 
-# what they are given ---------------------------------------------------------------------------------------
+# arguments of the kernels ----------------------------------------------------------------------------------
 
 
 def _parts(x: Inputs) -> Float[Tensor, "B H T N C"]:

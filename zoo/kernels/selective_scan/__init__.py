@@ -1,4 +1,4 @@
-"""Mamba's recurrence: a diagonal state space whose step size, input and output maps depend on the token."""
+"""Mamba's selective scan: a diagonal state space model whose step size, B and C depend on the token."""
 
 from jaxtyping import Float
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Make the op from a form's two passes, for any dtypes, with or without a first state, and populations.
+"""Turn a form's forward and backward passes into the op, for any dtypes, first states and populations.
 
 P members of a population (1 without one), B sequences, T time, N state, D channels.
 """

@@ -1,4 +1,4 @@
-"""The selective scan, token after token as the paper writes it (Mamba, arXiv 2312.00752, Algorithm 2)."""
+"""Define the selective scan, token after token as in the paper (Mamba, arXiv 2312.00752, Algorithm 2)."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from torch import Tensor
 def selective_scan_reference(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Scan token after token."""
+    """Compute the recurrence token after token."""
     h = x.new_zeros(x.shape[0], *A.shape) if state is None else state
     ys = []
     # unbind, not x[:, t]: the gradient of an index is a tensor as large as x, at every step

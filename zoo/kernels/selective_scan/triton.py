@@ -1,6 +1,6 @@
-"""Mamba's selective scan in Triton: the state of a few channels stays in registers from the first step on.
+"""Compute Mamba's selective scan in Triton: the state of a few channels stays in registers for all steps.
 
-A program has BLOCK channels of one sequence and walks through time.  A [B T D N] tensor never exists: the
+A program has BLOCK channels of one sequence and loops over time.  A [B T D N] tensor never exists: the
 forward pass keeps the state after every CHUNK steps, and the backward pass rebuilds the states of a chunk
 from it, in registers, before it goes through them in reverse.  With a_t = exp(dt_t A) and u_t = dt_t x_t,
 
@@ -44,14 +44,14 @@ CHUNK = {8: (8, 8), 16: (8, 4), 32: (6, 4), 64: (6, 4), 128: (4, 4), 256: (4, 2)
 
 
 class Cut(NamedTuple):
-    """The cut of one program.  chunk: steps between two saved states, whose inputs are loaded at once."""
+    """The sizes of one program.  chunk: steps between two saved states, whose inputs are loaded at once."""
 
     chunk: int
     num_warps: int
 
 
 def cut(d_state: int, length: int) -> Cut:
-    """Return a static cut, so that a captured graph and a second run do the same.
+    """Return sizes fixed by the shapes, so that a captured graph and a second run do the same.
 
     The states of a chunk are all in registers at once, so the more there are of them, the shorter it must be
     to spill none (`python -m tests.kernels.compiled`); rows of A that are not aligned to 16 bytes are

@@ -1,4 +1,4 @@
-"""The causal depthwise convolution of a few taps that stands in front of so many mixers."""
+"""Causal depthwise convolution with a short filter of a few taps."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -28,7 +28,7 @@ def short_conv(
     bias: Float[Tensor, "C"] | None = None,
     tail: Float[Tensor, "B K-1 C"] | None = None,
 ) -> Float[Tensor, "B T C"]:
-    """Return y_t = sum over r < K of weight_r x_{t-r} (+ bias), each channel by itself.
+    """Convolve each channel by itself: y_t = sum over r < K of weight_r x_{t-r} (+ bias).
 
     tail: what came before x_0; None: zeros.  In torch, y has the wider dtype of x and weight; kernels sum in
     float32, and y has the dtype of x.

@@ -1,4 +1,4 @@
-"""The short convolution as it is written: a sum over taps."""
+"""Define the short convolution as a sum over taps."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from torch import Tensor
 def short_conv_reference(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None
 ) -> Tensor:
-    """Sum over taps."""
+    """Sum the shifted inputs, each times its tap."""
     past, (taps, length) = with_tail(x, tail, len(weight) - 1), (len(weight), x.shape[1])
     y = torch.stack([weight[r] * past[:, taps - 1 - r :][:, :length] for r in range(taps)]).sum(0)
     return y if bias is None else y + bias

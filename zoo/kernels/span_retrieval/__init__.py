@@ -1,4 +1,4 @@
-"""The past blocks that a token retrieves, and the mask that shows them to attention.
+"""Choose the past blocks that tokens attend to in SE-Attn, and make the attention mask for them.
 
 Each step has one form, over whole sequences.  tests/definitions/se_attn.py states all of them together, one
 token at a time.

@@ -16,6 +16,6 @@ def attended(
 
 
 def in_blocks(x: Float[Tensor, "B H T C"], block_size: int) -> Float[Tensor, "B H U S C"]:
-    """Return the whole blocks that `x` begins with."""
+    """Cut `x` into whole blocks; tokens left at its end are dropped."""
     whole = x.shape[2] - x.shape[2] % block_size
     return x[:, :, :whole].unflatten(2, (whole // block_size, block_size))

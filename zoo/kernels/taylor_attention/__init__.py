@@ -1,4 +1,4 @@
-"""Causal attention whose weights are the second-order Taylor polynomial of exp: Based's linear layer."""
+"""Based's linear attention: causal weights 1 + u + u^2/2, the second-order Taylor polynomial of exp(u)."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -13,7 +13,7 @@ OP = op(__name__, "reference", "fused", others=("triton",), prepare=wide)
 def taylor_attention(
     q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
 ) -> Float[Tensor, "... T V"]:
-    """Return y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps).
+    """Return causal attention with Taylor weights, y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps).
 
     w = 1 + u + u^2/2, u = q_t k_j / sqrt C.
     Inputs may be in half precision: torch takes them in float32, Triton as they are, with sums in float32.

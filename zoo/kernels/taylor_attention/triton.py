@@ -1,4 +1,4 @@
-"""Taylor attention in Triton: the weights are made in registers, block by block, and never stored.
+"""Compute Taylor attention in Triton: weights stay in registers, a block at a time, and are never stored.
 
 The weights need no exponential and no running maximum, so a program only adds: with r = 1 + u, a weight is
 (r^2 + 1) / 2 and its derivative by u is r.  The sum of the weights is kept for the backward pass, [B H T] in
@@ -28,7 +28,7 @@ WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: 
 
 
 def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
-    """Return a static cut, so that a captured graph and a second run do the same.
+    """Return tile sizes fixed by dtype, widths and card, so that captured graphs and second runs do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
@@ -64,7 +64,7 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
 
 
 def _four(x: Tensor) -> Tensor:
-    """Return [B H T C], a view where one can be had."""
+    """Return x as [B H T C], a view where possible."""
     x = x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
     return rows_last(x)
 
@@ -236,7 +236,7 @@ def _keys(
         visible = tl.where(j[:, None] <= i[None, :], share[None, :], 0.0)
         r = dot(keys, tl.trans(queries)) * scale + 1
         ratio = r * visible
-        dvalues = dot(r * ratio + visible, upstream, dvalues)  # twice
+        dvalues = dot(r * ratio + visible, upstream, dvalues)  # 2 dv; halved below
         dp = dot(values, tl.trans(upstream))
         dkeys = dot((dp - through[None, :]) * ratio, queries, dkeys)
     store_rows(dk, dk_t, j, T, dkeys * scale, C, CS)

@@ -1,4 +1,4 @@
-"""Taylor linear attention with a state in and out: `taylor_attention` for long sequences and for decoding."""
+"""`taylor_attention` as a recurrence with a state, for long sequences and for decoding."""
 
 from jaxtyping import Float
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Taylor linear attention token after token: the recurrence over packed features."""
+"""Define Taylor linear attention token after token, as a recurrence over packed features."""
 
 from torch import Tensor
 

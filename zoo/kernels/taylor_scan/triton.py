@@ -1,7 +1,7 @@
 """Taylor linear attention in Triton: chunks in parallel, the sums before each of them through memory.
 
-`_sums` walks over the chunks of a head, BLOCK features a program, and writes what stands before each chunk;
-`_outputs` then takes all chunks at once: a query meets the keys of its chunk through weights made in
+`_sums` loops over the chunks of a head, BLOCK features a program, and writes the sums before each chunk;
+`_outputs` then takes all chunks at once: a query reads the keys of its chunk through weights made in
 registers, as in `taylor_attention`, and all before through features made in registers.  Where heads are few,
 `_sums` runs twice: over spans of chunks side by side, for what each adds, and again from there.  One token
 alone is `_step`: it reads the state once and writes it once.

@@ -89,7 +89,7 @@ def _keys(
         visible = tl.where(j[:, None] <= i[None, :], part[None, :], 0.0)
         r = dot(keys, tl.trans(queries)) * scale + 1
         ratio = r * visible
-        dvalues = dot(r * ratio + visible, upstream, dvalues)  # twice
+        dvalues = dot(r * ratio + visible, upstream, dvalues)  # 2 dv; halved below
         dp = dot(values, tl.trans(upstream))
         dkeys = dot((dp - through[None, :]) * ratio, queries, dkeys)
     dkeys, dvalues = dkeys * scale, dvalues * 0.5

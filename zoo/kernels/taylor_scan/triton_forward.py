@@ -24,11 +24,11 @@ def _sums(
 ):  # fmt: skip
     """Sum phi(x) u^T and phi(x) over a span of chunks: BLOCK features of a head.
 
-    KEEP False: what the span adds, into span_*.  True: what stands before each chunk, into chunk_*, and after
+    KEEP False: what the span adds, into span_*.  True: the sums before each chunk, into chunk_*, and after
     the last, into end_*; it starts from start_*, where `started`, and what the spans before added.
     BACK: from the last chunk to the first, phi(x) is multiplied by share, and counts -delta times.
     WHOLE: the last chunk is full.  What is added is phi(x) / root; chunk_* carry root twice, for the factor
-    of phi(q) too, so that who reads them multiplies channels only.
+    of phi(q) too, so that readers multiply channels only.
     """
     head, f = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     x += head // H * x_b + head % H * x_h
@@ -73,7 +73,7 @@ def _sums(
 
 @triton.jit
 def _add(from_kv, from_z, at, f, kv, z, F: tl.constexpr, V: tl.constexpr, VS: tl.constexpr):
-    """Return the sums plus what stands at place `at`."""
+    """Return the sums plus those stored at place `at`."""
     z += tl.load(from_z + at * F + f, mask=f < F, other=0.0)
     return kv + load_rows(from_kv + at * F * V, V, f, F, V, VS), z
 
@@ -92,7 +92,7 @@ def _outputs(
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Answer ROWS queries of a head: their chunk through the weights, the chunks before through sums.
+    """Compute y of ROWS queries of a head: their chunk through weights, the chunks before through sums.
 
     A weight is r^2 + 1/2 with r = (1 + u) / sqrt 2.
     """
@@ -116,7 +116,7 @@ def _outputs(
         r = dot(queries, tl.trans(load_rows(k, k_t, j, None, C, CS))) * scale + half
         w = r * r + 0.5
         sums, weight = dot(w, load_rows(v, v_t, j, None, V, VS), sums), weight + tl.sum(w, 1)
-    for start in tl.static_range(0, ROWS, COLS):  # as it is known when compiled, so are most comparisons
+    for start in tl.static_range(0, ROWS, COLS):  # unrolled: most comparisons are decided when compiled
         column = start + tl.arange(0, COLS)
         keys, values = (
             load_rows(k, k_t, first + column, T, C, CS),
@@ -148,7 +148,7 @@ def _answer(
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Return the sums plus phi(q) kv: the number one, the channels, and tiles of their products."""
+    """Return the sums plus phi(q) kv, for the features 1, the channels, and tiles of their products."""
     column = tl.arange(0, VS)
     sums += tl.load(kv + column, mask=column < V, other=0.0).to(tl.float32)[None, :]
     sums = dot(queries, load_rows(kv + V, V, tl.arange(0, CS), C, V, VS), sums)
@@ -167,7 +167,7 @@ def _step(
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, F: tl.constexpr,
     COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Take one token: read COLS columns of the sums once, add to them, answer, and write them once."""
+    """Process one token: read COLS columns of the sums once, add to them, compute y, and write them once."""
     head, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * COLS + tl.arange(0, COLS)
     q += head // H * q_b + head % H * q_h
     k += head // H * k_b + head % H * k_h

@@ -1,6 +1,6 @@
-"""Cut and launch the kernels of Taylor linear attention, and make the memory that they write to.
+"""Choose tile sizes for the kernels of Taylor linear attention, make their memory, and launch them.
 
-Why so, forward at B H T C V = 4 16 8192 16 64 in bfloat16 on an H200: counted, not measured, at 4.3 TB/s, 790
+Costs, forward at B H T C V = 4 16 8192 16 64 in bfloat16 on an H200: counted, not measured, at 4.3 TB/s, 790
 TFLOP/s and four instructions of a warp a cycle on each of 132 multiprocessors at 1.755 GHz, as Triton 3.9
 compiles them for sm_90.
 
@@ -40,7 +40,7 @@ from zoo.kernels.taylor_scan.triton_backward import _keys, _queries
 from zoo.kernels.taylor_scan.triton_features import _picks
 from zoo.kernels.taylor_scan.triton_forward import _outputs, _step, _sums
 
-CHUNK = 256  # tokens that meet through their weights
+CHUNK = 256  # tokens whose pairs are computed by weights, not by features
 PROGRAMS = 264  # that keep a card busy: two on each of 132 multiprocessors
 SPAN = 4  # chunks, at least, that one of several programs takes from a head
 
@@ -48,7 +48,7 @@ State = tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]
 
 
 class Blocks(NamedTuple):
-    """The cut of one program: it keeps its `rows`, and loops over `cols` and `features` at a time."""
+    """The tile sizes of one program: it keeps its `rows`, and loops over `cols` and `features` at a time."""
 
     rows: int
     cols: int
@@ -58,7 +58,7 @@ class Blocks(NamedTuple):
 
 
 def blocks(kernel: str, bits: int, width: int) -> Blocks:
-    """Return a static cut, so that a captured graph and a second run do the same.
+    """Return tile sizes fixed by dtype, width and card, so that captured graphs and second runs do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """

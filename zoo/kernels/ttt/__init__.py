@@ -1,4 +1,4 @@
-"""Test-time training: a memory that is a small model, trained by gradient descent on passing tokens."""
+"""Test-time training: the state is a small model, trained on each key and value by gradient descent."""
 
 import torch
 from jaxtyping import Float

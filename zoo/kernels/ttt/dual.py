@@ -1,4 +1,4 @@
-"""Test-time training in its dual form: a mini-batch at a time, and no token's weights are ever written out.
+"""Compute test-time training in its dual form: by mini-batches, without the weights after each token.
 
 All gradients of a mini-batch are taken at the weights W of its start.  A layer's gradient for token j is the
 outer product of its input x_j and the gradient g_j of its output, so what token i reads from a layer is
@@ -92,7 +92,7 @@ def _piece(
     weights: Weights,
     sums: Weights | None,
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return the inner model's answers to tokens of one mini-batch, and for each weight its inputs and the
+    """Return the inner model's outputs for tokens of one mini-batch, and for each weight its inputs and the
     gradients of its outputs times the tokens' rates.
     """
     Ws, bs = weights[::2], weights[1::2]

@@ -1,4 +1,4 @@
-"""Test-time training, token after token: the inner model's weights are written out for every token."""
+"""Define test-time training, token after token, with the inner model's weights computed for every token."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def ttt_reference(
     sums: Weights | None = None,
     offset: int = 0,
 ) -> tuple[Tensor, Weights, Weights | None]:
-    """Write out the weights of every token, their gradients by autograd (Sun et al. 2024, Section 2.4)."""
+    """Compute the weights of every token, their gradients by autograd (Sun et al. 2024, Section 2.4)."""
     ys = []
     for k_t, q_t, v_t, lr_t in zip(*(x.split(1, dim=2) for x in (k, q, v, lr)), strict=True):
         grads = torch.func.grad(_loss)(weights, k_t, v_t - k_t, norm)

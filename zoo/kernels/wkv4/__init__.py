@@ -1,4 +1,4 @@
-"""RWKV-4's operation: an average of values, by weights that decay with age at a fixed rate a channel."""
+"""RWKV-4's average of values, with weights exp(key) that decay at a fixed rate per channel."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -16,10 +16,10 @@ def wkv4(
     bonus: Float[Tensor, "D"],
     state: Averages | None = None,
 ) -> tuple[Float[Tensor, "B T D"], Averages]:
-    """Compute y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), where a past token weighs
-    e_i = exp((t - 1 - i) log_decay + k_i), and the present one e_t = exp(bonus + k_t).
+    """Return the average y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), with the past's weights
+    e_i = exp((t - 1 - i) log_decay + k_i) and the present one's, e_t = exp(bonus + k_t); and the last state.
 
-    log_decay: at most 0.  state: what is kept of earlier tokens, None for nothing.
+    log_decay: at most 0.  state: the sums over earlier tokens; None: there are none.
     """
     usual = "reference" if k.shape[1] == 1 else "fused_loop"
     return OP.run(usual, k, v, log_decay, bonus, state)

@@ -1,6 +1,6 @@
 """RWKV-4's average, with all work that is not sequential done for all tokens at once.
 
-The running maximum is one cumulative maximum.  Over it, both sums are a recurrence h_t = d_t h_{t-1} + x_t
+The running maximum is one cumulative maximum.  Divided by its exp, each sum is h_t = d_t h_{t-1} + x_t
 with d_t <= 1: one fused multiply-add a token in place, in forward and in backward.
 
 The maximum cancels in every output, so no gradient passes through it.  The gradients of aa and bb are right

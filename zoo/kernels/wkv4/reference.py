@@ -1,4 +1,4 @@
-"""RWKV-4's weighted average, token after token, over a running maximum (arXiv 2305.13048, Appendix D)."""
+"""Define RWKV-4's average token after token, over a running maximum (arXiv 2305.13048, Appendix D)."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ NOTHING = -1e30  # stands for the exponent of an empty past: any real one is lar
 
 
 class Averages(NamedTuple):
-    """The past's weighted sums, all weights over exp(pp)."""
+    """The past's weighted sums; every weight is divided by exp(pp)."""
 
     aa: Float[Tensor, "B D"]  # sum of weight * v
     bb: Float[Tensor, "B D"]  # sum of weights
@@ -26,7 +26,7 @@ def no_past(k: Float[Tensor, "B T D"]) -> Averages:
 def wkv4_reference(
     k: Tensor, v: Tensor, log_decay: Tensor, bonus: Tensor, state: Averages | None = None
 ) -> tuple[Tensor, Averages]:
-    """Average token after token, over a running maximum."""
+    """Average token after token, with all weights over that of a running maximum."""
     aa, bb, pp = no_past(k) if state is None else state
     ys = []
     for k_t, v_t in zip(k.unbind(1), v.unbind(1), strict=True):

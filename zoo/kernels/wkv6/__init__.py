@@ -1,4 +1,4 @@
-"""RWKV-5's and 6's operation: gated linear attention whose present token counts by a bonus of its own."""
+"""RWKV-5's and 6's gated linear attention, in which the present token has a weight of its own (bonus)."""
 
 import torch
 from jaxtyping import Float
@@ -18,11 +18,11 @@ def wkv6(
     bonus: Float[Tensor, "H K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """Compute y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t.
-
+    """Compute gated linear attention with a bonus on the present token; return y and the last S:
+    y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t,
     S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T.
     log_decay: at most 0.  state: S before the first token, None for zeros.
-    Returns y and the last S, both computed in float32 at least, outside of any autocast.
+    Both are computed in float32 at least, outside of any autocast.
     """
     usual = "reference" if r.shape[-2] == 1 else "chunked"
     with torch.autocast(r.device.type, enabled=False):

@@ -1,5 +1,5 @@
-"""The recurrence as gated linear attention: a token reads the memory before it, so keys, values and decays
-come one token late.  The bonus is not part of the memory, and the last token is written after all have read.
+"""Compute RWKV-5 and 6 by gated linear attention: a token reads the state before it, so keys, values and
+decays come one token late.  The bonus is not in the state, and the last token is written after all have read.
 """
 
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 def wkv6_chunked(
     r: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, bonus: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Read one token late, and add the bonus."""
+    """Run gated linear attention one token late, and add the bonus."""
     y, S = gated_linear_attention(r, _late(k), _late(v), _late(log_decay), state)
     y = y + (r * bonus[:, None] * k).sum(-1, keepdim=True) * v
     written = k[..., -1, :, None] * v[..., -1, None, :]
