@@ -1,4 +1,4 @@
-"""LaCT: fast weights that are updated once a large chunk, beside a window of softmax attention.
+"""LaCT adds to windowed softmax attention a network whose weights are updated once a large chunk.
 
 Zhang et al. 2025, "Test-Time Training Done Right" (arXiv 2505.23884), the layer of its language models, read
 in its public code.
@@ -36,7 +36,8 @@ class State(NamedTuple):
 
 
 class LaCT(Mixer[State]):
-    """y_t = window(q, k, v)_t + scale_t RMSNorm(f(q_t)),  f(x) = (SiLU(x W0) * x W2) W1.
+    """Add to windowed attention a small gated network that is trained on the tokens, chunk by chunk:
+    y_t = window(q, k, v)_t + scale_t RMSNorm(f(q_t)),  f(x) = (SiLU(x W0) * x W2) W1.
 
     After each chunk W <- W + dW,  dW = sum_t rate_t d<f(k_t), v_t>/dW + m dW of the chunk before, with
     gradients at the W with which the whole chunk was read.  Then each unit's weights are scaled back to the

@@ -1,4 +1,4 @@
-"""Landmark attention: every block of the past has a landmark, by which a token reaches the block.
+"""Landmark attention gives every block of the past a landmark key, by which a token reaches the block.
 
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head, U
 complete blocks.
@@ -27,7 +27,8 @@ class State(NamedTuple):
 
 
 class Landmark(AttentionHeads[State]):
-    """Attend with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
+    """Attend to the token's own block and, through one landmark key per block, to the blocks before it.
+    The weights are the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
 
     block_size: tokens between two landmarks (50 in the paper).
     top_k: blocks that each token and head retrieves, by the landmarks' scores; null: all, as in training.

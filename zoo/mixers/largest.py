@@ -1,4 +1,4 @@
-"""The largest scores of a row, as a mask that says which of equal ones are taken."""
+"""Mark the largest scores of a row in a mask, with a rule for which of equal ones are taken."""
 
 import torch
 from jaxtyping import Bool, Float

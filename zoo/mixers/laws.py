@@ -34,7 +34,7 @@ STEPS = 12  # of one token each, enough for a cache to grow
 
 
 class Subject:
-    """A mixer under test, in one of its settings."""
+    """Hold a mixer under test, in one of its settings."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -110,7 +110,7 @@ def splitting_a_sequence_changes_nothing(subject: Subject) -> Iterator[str]:
 
 
 def chunks_inside_a_computation_are_not_seen(subject: Subject) -> Iterator[str]:
-    """The same holds at lengths and cuts around powers of two, the chunk sizes of kernels."""
+    """No length or cut around a power of two, where kernels have chunk ends, changes an output."""
     mixer, length = subject.mixer, min(LONG, longest(subject.case))
     sides = [n + d for n in CHUNKS for d in (-1, 0, 1) if n + d < length]
     x = subject.tokens(length, batch=1)

@@ -1,4 +1,4 @@
-"""Lightning Attention: linear attention whose heads forget at fixed rates, the slower the higher the layer.
+"""Lightning Attention is linear attention whose heads forget at fixed rates, the slower the higher the layer.
 
 MiniMax et al. 2025, "MiniMax-01: Scaling Foundation Models with Lightning Attention" (arXiv 2501.08313),
 Section 2.2; the layer and its rates are those of the released model.
@@ -27,7 +27,8 @@ class State(NamedTuple):
 
 
 class LightningAttention(Mixer[State]):
-    """S_t = exp(-s_h) S_{t-1} + k_t v_t^T,  y_t = S_t^T q_t,  with q, k, v = SiLU(x W).
+    """Run linear attention whose heads forget at fixed rates, which fall from layer to layer:
+    S_t = exp(-s_h) S_{t-1} + k_t v_t^T,  y_t = S_t^T q_t,  with q, k, v = SiLU(x W).
 
     s_h = 2^(-8 h / H) (1 - layer / (n_layers - 1) + 1e-5), h = 1 .. H, as ALiBi's slopes; a single layer has
     the share of the lowest.  All heads' y pass one RMSNorm and a sigmoid gate.

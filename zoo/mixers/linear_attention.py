@@ -1,4 +1,4 @@
-"""Causal linear attention: its state is a sum over the past of features times values, of fixed size.
+"""Causal linear attention keeps a sum over the past of features times values, whose size is fixed.
 
 B batch, T time, D model width, H heads, C channels of a query or key, F features of it (`feature_maps`),
 V channels of a value (H * V == D).
@@ -22,7 +22,7 @@ FASTEST = -3  # c: the first head keeps 1 - 2^-3 of its sums per step, each furt
 
 
 class Fade(NamedTuple):
-    """Powers of the heads' rates over a chunk of T tokens."""
+    """Hold powers of the heads' decay rates gamma over a chunk of T tokens."""
 
     between: Float[Tensor, "H T T"]  # gamma^(i - j) for j <= i, else zero
     since: Float[Tensor, "H T 1"]  # gamma^(i + 1): the sums before the chunk, at token i
@@ -31,7 +31,8 @@ class Fade(NamedTuple):
 
 
 class HeadDecay(nn.Module):
-    """gamma_h = 1 - 2^(c - h), c = -3, and the gate g = x W + b, no activation (arXiv 2402.18668, App. C).
+    """Give each head a fixed decay rate, and a gate on its output (Based, arXiv 2402.18668, App. C):
+    gamma_h = 1 - 2^(c - h), c = -3, and the gate g = x W + b, no activation.
 
     The weight of token j for token i is g_h(x_i) gamma_h^(i - j) phi(q_i) . phi(k_j); the denominator keeps
     the undecayed sum.  The bias starts at one, so that gates start around 1 (ours).
@@ -68,9 +69,9 @@ class State(NamedTuple):
 
 
 class LinearAttention(Mixer[State]):
-    """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S and z the sums over the past of phi(k) v^T and phi(k)
-    (Katharopoulos et al. 2020, arXiv 2006.16236).  With the map Taylor2 it is the linear layer of Based
-    (arXiv 2402.18668, Eq. 3).
+    """Attend with features of q and k in place of exp (Katharopoulos et al. 2020, arXiv 2006.16236):
+    y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S and z the sums over the past of phi(k) v^T and phi(k).
+    With the map Taylor2 it is the linear layer of Based (arXiv 2402.18668, Eq. 3).
 
     feature_dim: C.  feature_map: builds the map from C, e.g. the class `feature_maps.Taylor2`.
     denominator: sum (z above) or none, for maps whose weights have both signs; then use `output_norm`.

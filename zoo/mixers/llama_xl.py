@@ -1,7 +1,7 @@
-"""Llama-XL: attention to a token's own segment and the cached keys of the segment before.
+"""Llama-XL attends to a token's own segment and to the cached keys of the segment before.
 
-The variant of Transformer-XL (arXiv 1901.02860) with which the Forgetting Curve paper (arXiv 2410.04727,
-Appendix D.2) measures memory.
+It is the variant of Transformer-XL (arXiv 1901.02860) with which the Forgetting Curve paper (arXiv
+2410.04727, Appendix D.2) measures memory.
 
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
@@ -22,7 +22,7 @@ from zoo.mixers.state import StateSize
 
 
 class State(NamedTuple):
-    """The keys and values of the last full segment and of the open one so far."""
+    """Hold the keys and values of the last full segment and of the open one so far."""
 
     k: Float[Tensor, "B G S C"]  # of unit length, not turned to a position
     v: Float[Tensor, "B G S C"]
@@ -30,9 +30,11 @@ class State(NamedTuple):
 
 
 class LlamaXL(Mixer[State]):
-    """Keys have unit length.  Those of the previous and the own segment are turned (RoPE) to 0, 1, ..., so
-    that no position exceeds 2 segment_len.  From the second segment on, a token sees segment_len + 1 to 2
-    segment_len tokens.  `scale` times the query's product with a key is the logit.
+    """Attend causally inside the own segment and to all of the segment before, with keys of unit length.
+
+    The keys of both segments are turned (RoPE) to 0, 1, ..., so that no position exceeds 2 segment_len.  From
+    the second segment on, a token sees segment_len + 1 to 2 segment_len tokens.  `scale` times the query's
+    product with a key is the logit.
 
     In training no gradient reaches the previous segment, as in the source, where that segment comes from an
     earlier step.  In evaluation gradients reach it, which changes no output.
@@ -60,9 +62,7 @@ class LlamaXL(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Finish the open segment, then fold the rest into a batch of segments; keep the last full one and
-        the rest.
-        """
+        """Finish the open segment, fold the rest into a batch; keep the last full segment and the rest."""
         offset, size = 0 if state is None else state.offset, self.segment_len
         q, k, v = self.qkv(x)
         q, k = q * (self.scale * self.qkv.head_dim**0.5), F.normalize(k, dim=-1)

@@ -1,4 +1,4 @@
-"""Log-linear Gated DeltaNet: the past in pieces of powers of two, each with a memory and a weight of its own.
+"""Log-linear Gated DeltaNet cuts the past into power-of-two pieces, each with a memory and a weight.
 
 Guo et al. 2025, "Log-Linear Attention" (arXiv 2506.04761), over Gated DeltaNet (arXiv 2412.06464).
 
@@ -29,7 +29,8 @@ class State(NamedTuple):
 
 
 class LogLinearGatedDeltaNet(GatedDeltaNet):
-    """y_t = sum_l softplus(level_weight_l (x W)_l) S_l^T q_t / sqrt C, with one S per piece of the past.
+    """Run Gated DeltaNet with a memory for each piece of the past, whose weight the token sets:
+    y_t = sum_l softplus(level_weight_l (x W)_l) S_l^T q_t / sqrt C, with one S per piece of the past.
 
     Each token's transition alpha (I - beta k k^T) acts on every S; its beta k v^T enters level 0.  After n
     tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; the sum of all

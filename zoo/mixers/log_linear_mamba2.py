@@ -1,4 +1,4 @@
-"""Log-linear Mamba-2: the past in pieces of powers of two, each with a state and a weight of its own.
+"""Log-linear Mamba-2 cuts the past into power-of-two pieces, each with a state and a weight of its own.
 
 Guo et al. 2025, "Log-Linear Attention" (arXiv 2506.04761), over Mamba-2 (arXiv 2405.21060).  After n tokens
 there is one state for each digit 1 of the binary number n: the memory grows with log n, not at every token,
@@ -33,7 +33,8 @@ class State(NamedTuple):
 
 
 class LogLinearMamba2(Mixer[State]):
-    """Mamba-2 whose output from the piece at level l is scaled by softplus(level_weight_l (x W)_l), per head.
+    """Run Mamba-2 with a state for each piece of the past, whose weight the token sets, per head:
+    the output from the piece at level l is scaled by softplus(level_weight_l (x W)_l).
 
     Level 0 is the token itself, level l > 0 a piece of 2^(l-1) tokens.  As in the authors' code all heads
     share the input and output maps B and C, and the gate comes before the norm.

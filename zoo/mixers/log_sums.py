@@ -1,4 +1,4 @@
-"""Linear attention whose features are exponentials, through logarithms of its sums, which cannot overflow.
+"""Compute linear attention with exponential features from logarithms of its sums, which cannot overflow.
 
 A weight is w_ts = sum over r of exp(a_tr + b_sr).  In place of the sums of exp(b_r) v and of exp(b_r), the
 state holds their quotient, which is the mean of the values under feature r, and the logarithm of the second

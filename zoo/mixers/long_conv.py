@@ -1,4 +1,4 @@
-"""A long convolution with its weights learned one by one, and a gated linear layer over its outputs.
+"""Learn the weights of a long convolution one by one, and a gated linear layer over its outputs.
 
 Fu et al., "Simple Hardware-Efficient Long Convolutions for Sequence Modeling" (arXiv 2302.06646).
 
@@ -26,7 +26,8 @@ class State(NamedTuple):
 
 
 class LongConv(Mixer[State]):
-    """y = GLU(gelu(u) W + b), u_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
+    """Convolve each channel with a learned filter of max_len taps, then mix channels by a gated layer:
+    y = GLU(gelu(u) W + b), u_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
 
     squash: k is softshrink(taps, squash), which is sparse: a tap of at most this size is zero and has no
         gradient.  The published code's default of 0.1 is above every initial tap, so that its filter stays

@@ -1,5 +1,4 @@
-"""A causal convolution with a filter of up to max_len taps per channel, stored or written by a small network;
-a part of mixers.
+"""Convolve causally inside a mixer, by up to max_len taps per channel, stored or made by a small network.
 
 B batch, T time, S inputs kept, C channels.
 """
@@ -16,7 +15,8 @@ from zoo.kernels.fft_conv import fft_conv
 
 
 class LongFilter(nn.Module):
-    """y_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
+    """Convolve each channel causally with a filter of its own, and add a share of the present input:
+    y_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
 
     There is no finite recurrence: the past is every input so far, at most the last max_len - 1 of them.
 
@@ -61,7 +61,8 @@ class LongFilter(nn.Module):
 
 
 class ImplicitFilter(nn.Module):
-    """k[:, t] = W2 relu(W1 z(t) + b1) + b2, z(t) = [t / (max_len - 1), cos and -sin of 2 pi b t / max_len].
+    """Compute the filter's taps from their place in time by a network with one hidden layer:
+    k[:, t] = W2 relu(W1 z(t) + b1) + b2, z(t) = [t / (max_len - 1), cos and -sin of 2 pi b t / max_len].
 
     The bands b run from 1e-4 to (emb_dim - 1) / 2 - 1.  emb_dim = 3, zoology's value, has the first band
     alone: its cosine is 1 and its sine 0, so that the filter knows t and nothing else.  Hence at least 5.

@@ -1,4 +1,4 @@
-"""A small network of two thin matrices, by which RWKV-6 and 7 make their settings depend on the token.
+"""RWKV-6 and 7 make their settings depend on the token by a small network of two thin matrices.
 
 B batch, T time, D model width, R rank.
 """
@@ -16,7 +16,7 @@ from zoo.mixers.undecayed import undecayed
 
 
 class LowRank(nn.Module):
-    """base + f(x down) up.
+    """Compute a setting for each token by two thin matrices: base + f(x down) up.
 
     base: its initial values [D], None for no base.  f: an elementwise function, None for none.
     down starts at zero, so that all tokens start with `base`; up starts as `fill` leaves it.

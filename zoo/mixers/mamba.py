@@ -1,4 +1,4 @@
-"""Mamba (S6): a diagonal state space whose step size, input map and output map are functions of the token.
+"""Mamba (S6) makes the step size, input map and output map of a diagonal state space depend on the token.
 
 Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces" (arXiv 2312.00752), Algorithm 2
 and Section 3.4, with the initial values of Section 3.6.
@@ -37,8 +37,9 @@ class State(NamedTuple):
 
 
 class Mamba(Mixer[State]):
-    """Mamba's layer.  dt_rank: width of the bottleneck that makes the step size; None: ceil(d_model / 16).
+    """Scan a diagonal state space in each channel, with step sizes and maps that depend on the token.
 
+    dt_rank: width of the bottleneck that makes the step size; None: ceil(d_model / 16).
     n_layers scales the initial output projection by 1/sqrt(n_layers), as the paper does for a residual
     stream.  A block's MLP is not counted; with one, the authors' code divides by sqrt(2 n_layers).  A_log and
     D carry `no_weight_decay = True`, which training reads: weight decay would pull all half-lives of the

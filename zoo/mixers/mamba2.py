@@ -1,4 +1,4 @@
-"""Mamba-2: a state space whose whole head decays at one rate, which makes it gated linear attention.
+"""Mamba-2 gives each head one decay rate, which makes its state space gated linear attention.
 
 Dao and Gu, "Transformers are SSMs" (arXiv 2405.21060), Sections 6 and 7, with the initial values of the
 authors' code.
@@ -32,7 +32,8 @@ class State(NamedTuple):
 
 
 class Mamba2(Mixer[State]):
-    """h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T and y_t = C_t h_t + D x_t, dt and A one number per head.
+    """Mix tokens with a matrix state per head that decays at a rate set by the token:
+    h_t = exp(dt_t A) h_{t-1} + dt_t B_t x_t^T and y_t = C_t h_t + D x_t, dt and A one number per head.
 
     B is the key, C the query and dt x the value of gated linear attention.  The convolution runs over x, B
     and C; the gate comes before the norm, which is over the channels of a group.

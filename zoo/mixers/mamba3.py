@@ -1,4 +1,4 @@
-"""Mamba-3: Mamba-2 with a trapezoidal step and a state that turns, in place of the short convolution.
+"""Mamba-3 gives Mamba-2 a trapezoidal step and a state that turns, in place of the short convolution.
 
 Lahoti et al. 2026, "Mamba-3: Improved Sequence Modeling using State Space Principles" (arXiv 2603.15569), in
 its single-input single-output form, with the details and initial values of the authors' code as released
@@ -38,12 +38,13 @@ ACTIVATIONS = {"softplus": F.softplus, "heavy_tail": heavy_tail}
 class State(NamedTuple):
     h: Float[Tensor, "B H N P"]
     k: Float[Tensor, "B H N"]  # the last token's input map, turned
-    v: Float[Tensor, "B H P"]  # and its input; half of its trapezium is still to be written
+    v: Float[Tensor, "B H P"]  # and its input; its part of the next step is still to be written
     angle: Float[Tensor, "B H R"]
 
 
 class Mamba3(Mixer[State]):
-    """h_t = a_t h_{t-1} + (1 - l_t) dt_t a_t k_{t-1} v_{t-1}^T + l_t dt_t k_t v_t^T, a_t = exp(dt_t A_t),
+    """Write a token in its own step and in the next, into a state per head that decays and turns:
+    h_t = a_t h_{t-1} + (1 - l_t) dt_t a_t k_{t-1} v_{t-1}^T + l_t dt_t k_t v_t^T, a_t = exp(dt_t A_t),
     and y_t = q_t^T h_t + D v_t, with one a, dt and l in (0, 1) per head, all functions of the token.
 
     k and q are the normalised maps B and C plus a bias per head.  Their first 2R channels are turned, pair by

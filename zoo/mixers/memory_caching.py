@@ -1,4 +1,4 @@
-"""Memory caching: linear attention that starts afresh in every segment, and keeps each segment's memory.
+"""Memory caching starts linear attention afresh in every segment, and keeps each segment's memory.
 
 Behrouz et al. 2026, "Memory Caching: RNNs with Growing Memory" (arXiv 2602.24281), read in a transcription.
 
@@ -26,7 +26,8 @@ class State(NamedTuple):
 
 
 class MemoryCaching(Mixer[State]):
-    """y_t = sum_i g_ti M_i^T q_t, M_i = sum of k v^T over segment i up to t,  g_t = softmax_i (x_t W) mean_i.
+    """Read a linear attention memory of each segment so far, and sum by weights that the token sets:
+    y_t = sum_i g_ti M_i^T q_t, M_i = sum of k v^T over segment i up to t,  g_t = softmax_i (x_t W) mean_i.
 
     mean_i is the mean input of segment i; in the open segment, that of the tokens so far (the source does not
     say, and the whole segment would include the future).  q and k have norm 1; each head's output passes an

@@ -1,4 +1,4 @@
-"""MesaNet: the answer of the best linear fit to all keys and values so far, found anew for every token.
+"""MesaNet fits a linear map from all keys so far to their values, anew for every token.
 
 Von Oswald et al. 2025, "MesaNet: Sequence Modeling by Locally Optimal Test-Time Training" (arXiv 2506.05233),
 with the layer and the initial values of github.com/fla-org/flash-linear-attention, fla/layers/mesa_net.py.
@@ -31,7 +31,8 @@ class State(NamedTuple):
 
 
 class MesaNet(Mixer[State]):
-    """y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k v^T.
+    """Apply to each query the ridge regression from all keys so far to their values:
+    y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k v^T.
 
     q and k are SiLU(conv(x W)) scaled to norm 1, v = x W; beta and the decay are sigmoids of x, one per head;
     ridge = 0.25 + softplus of a parameter, one per key channel, which carries `no_weight_decay = True`.

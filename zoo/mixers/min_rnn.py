@@ -1,4 +1,4 @@
-"""minGRU and minLSTM: recurrent networks whose gates see the token alone, so that a scan trains them.
+"""minGRU and minLSTM have gates that see the token alone, so that a parallel scan trains them.
 
 Feng et al. 2024, "Were RNNs All We Needed?" (arXiv 2410.01201).
 
@@ -23,7 +23,8 @@ class State(NamedTuple):
 
 
 class MinRNN(Mixer[State]):
-    """h_t = f_t h_{t-1} + i_t g(u_t), g(u) = u + 1/2 where u >= 0, else sigmoid(u).
+    """Mix tokens by one recurrence per channel, with gates that see the token alone:
+    h_t = f_t h_{t-1} + i_t g(u_t), g(u) = u + 1/2 where u >= 0, else sigmoid(u).
 
     cell: gru has i = sigmoid(x W) and f = 1 - i; lstm has two such gates f and i, each divided by their sum.
     d_inner: E; None: d_model.  y is h through a projection.

@@ -1,4 +1,4 @@
-"""Mixture of memories: several Gated DeltaNets' matrices, of which a router lets each token use a few.
+"""Mixture of memories keeps several Gated DeltaNets' matrices, of which a router gives each token a few.
 
 Du et al. 2025, "MoM: Linear Sequence Modeling with Mixture-of-Memories" (arXiv 2502.13685).
 
@@ -26,7 +26,8 @@ class State(NamedTuple):
 
 
 class MixtureOfMemories(Mixer[State]):
-    """y_t = sum over the chosen m of p_m S_m^T q_t / sqrt C; a chosen memory takes Gated DeltaNet's step with
+    """Write to and read from a few of several Gated DeltaNet memories, which a router chooses per token:
+    y_t = sum over the chosen m of p_m S_m^T q_t / sqrt C; a chosen memory takes Gated DeltaNet's step with
     its own k, v, beta and decay, and all others stay as they are.
 
     p is the top_k largest of softmax(x W), divided by their sum; ties go to the lowest memory.  q, A and

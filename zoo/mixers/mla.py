@@ -1,4 +1,4 @@
-"""Multi-head latent attention (MLA): keys and values of all heads are projections of one small latent.
+"""Multi-head latent attention (MLA) makes the keys and values of all heads from one small latent a token.
 
 DeepSeek-V2 (arXiv 2405.04434), Section 2.1; RMSNorm of the latent as in the authors' code.
 
@@ -26,14 +26,15 @@ class State(NamedTuple):
 
 
 class MLA(Mixer[State]):
-    """Head h has keys [K_h c_s, rope_key_s] and values V_h c_s, with c_s the latent of token s.  Its queries
+    """Attend with keys and values that each head projects from one small latent kept per token:
+    head h has keys [K_h c_s, rope_key_s] and values V_h c_s, with c_s the latent of token s.  Its queries
     have C + P channels, and its logits are divided by sqrt(C + P).
 
     Only c_s and rope_key_s, one for all heads, are kept.  Here they are never expanded: K_h is applied to the
     query and V_h to the weighted sum, so that attention runs on the latents themselves (the paper's
     Appendix C proposes this for decoding).
 
-    kv_rank: R.  rope_dim: P, even; 0: no positions.  The query is not compressed: that saves no state.
+    kv_rank: R.  rope_dim: P, even; 0: no positions.  The query stays whole: compressing it saves no state.
     """
 
     def __init__(

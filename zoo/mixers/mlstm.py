@@ -1,4 +1,4 @@
-"""mLSTM: xLSTM's matrix memory, with an exponential input gate and the maximum that keeps it in range.
+"""mLSTM is xLSTM's matrix memory, with an exponential input gate and a maximum that keeps it in range.
 
 Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory" (arXiv 2405.04517), Section 2.3 and Figure 10, with
 the initial values of the authors' code.
@@ -35,7 +35,8 @@ class State(NamedTuple):
 
 
 class MLSTM(Mixer[State]):
-    """C_t = f_t C_{t-1} + i_t k_t v_t^T, n_t = f_t n_{t-1} + i_t k_t, h_t = C_t^T q_t / max(|n_t q_t|, 1),
+    """Mix tokens by a matrix state per head, with an exponential input gate and a normaliser:
+    C_t = f_t C_{t-1} + i_t k_t v_t^T, n_t = f_t n_{t-1} + i_t k_t, h_t = C_t^T q_t / max(|n_t q_t|, 1),
     with f the sigmoid and i the exp of one number per head, and keys divided by sqrt(P).
 
     C and n are kept times exp(-m), m_t = max(log f_t + m_{t-1}, log i_t); h does not depend on m.

@@ -1,4 +1,4 @@
-"""mLSTM that reads a copy of its memory brought near an orthogonal matrix; the memory itself stays as it is.
+"""This mLSTM reads a copy of its memory brought near an orthogonal matrix; the memory itself stays as it is.
 
 After an idea of A. Tambde (2026, a blog), over Beck et al. 2024 (arXiv 2405.04517); the original code was not
 seen, so that this variant is ours.
@@ -18,9 +18,10 @@ from zoo.mixers.mlstm import FLOOR, MLSTM, State, running_max
 
 
 class MLSTMOrthogonal(MLSTM):
-    """h_t = X^T q_t / (max(|n_t q_t|, exp(-m_t)) + 1e-6), X from C_t / |C_t| by X (3 I - X^T X) / 2.
+    """Read, in place of mLSTM's memory, a nearly orthogonal matrix X that is made of it at every token:
+    h_t = X^T q_t / (max(|n_t q_t|, exp(-m_t)) + 1e-6), X from C_t / |C_t| by X (3 I - X^T X) / 2.
 
-    steps: how often that is applied.  Cell and state are mLSTM's.  Five steps bring the leading singular
+    steps: how often that map is applied.  Cell and state are mLSTM's.  Five steps bring the leading singular
     values of a memory of low rank near 1: to .9985 at rank 4, to .74 at rank 16.  Every C_t is written out,
     which takes that much more memory in training.
     """

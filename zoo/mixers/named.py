@@ -1,4 +1,4 @@
-"""The names in zoo.mixers: each builds the class that a yaml of conf/mixer names, with its settings."""
+"""Make each name in zoo.mixers build the class that a yaml of conf/mixer names, with its settings."""
 
 import re
 from collections.abc import Callable, Mapping

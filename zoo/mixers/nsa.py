@@ -1,4 +1,4 @@
-"""Native sparse attention: separate attention to compressed, selected and nearby tokens, summed by gates.
+"""Native sparse attention attends to compressed, selected and nearby tokens apart, and sums them by gates.
 
 B batch, T time, S tokens, D model width, H query heads, G key/value heads, C channels per head, N compressed
 blocks.
@@ -28,8 +28,8 @@ from zoo.mixers.state import StateSize
 
 
 class BlockCompression(nn.Module):
-    """Compress each block to one token (Eq. 7), by an MLP on the `size` tokens from every `stride`-th on,
-    each plus an embedding of its place in the block.
+    """Compress blocks of `size` tokens, one from every `stride`-th on, to a token each by an MLP (Eq. 7).
+    The MLP reads all tokens of a block, each plus an embedding of its place in the block.
 
     All heads share the MLP.  The paper leaves width and initial values open: here the hidden layer has the
     channels of two heads, the weights keep the size of what they mix, and the embeddings start at 0.
@@ -72,7 +72,8 @@ class State(NamedTuple):
 
 
 class NSA(Mixer[State]):
-    """y = sum over the branches c of sigmoid(W x)_c Attn_c (Yuan et al. 2025, arXiv 2502.11089, Eqs. 5-12).
+    """Attend to summaries of blocks, to chosen blocks and to the newest tokens, and sum all by gates:
+    y = sum over the branches c of sigmoid(W x)_c Attn_c (Yuan et al. 2025, arXiv 2502.11089, Eqs. 5-12).
 
     compressed: a learned key and value for the `compress_block_size` tokens from every `compress_stride`-th
         on, in view as soon as the last of them has come; before the first, the branch's output is 0.

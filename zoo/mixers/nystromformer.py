@@ -1,4 +1,4 @@
-"""Nystromformer: softmax attention through a few landmarks, means of segments of the whole sequence.
+"""Nystromformer approximates softmax attention by a few landmarks, means of segments of the whole sequence.
 
 Xiong et al. 2021 (arXiv 2102.03902), Eq. 13 and Section 3.
 
@@ -23,7 +23,8 @@ class State(NamedTuple):
 
 
 class Nystromformer(Mixer[State]):
-    """y = softmax(q K~^T) pinv(softmax(Q~ K~^T)) softmax(Q~ k^T) v, where Q~ and K~ are the means of the
+    """Approximate softmax attention over the whole sequence by a few mean queries and keys:
+    y = softmax(q K~^T) pinv(softmax(Q~ K~^T)) softmax(Q~ k^T) v, where Q~ and K~ are the means of the
     queries and keys of `num_landmarks` segments; up to num_landmarks tokens, softmax attention itself.
 
     It reads the whole sequence, later tokens too, and has no recurrent form: `causal` and `exact_decode` are

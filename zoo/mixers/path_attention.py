@@ -1,4 +1,4 @@
-"""PaTH attention: positions are products of Householder-like matrices, one per token between key and query.
+"""PaTH attention encodes positions by products of Householder-like matrices, one for each token in between.
 
 Yang et al. 2025 (arXiv 2505.16381), Section 3.
 
@@ -27,7 +27,8 @@ class State(NamedTuple):
 
 
 class PathAttention(Mixer[State]):
-    """The logit of key s for query t is q_t (I - beta_t w_t w_t^T) ... (I - beta_{s+1} w_{s+1} w_{s+1}^T) k_s
+    """Attend to keys that each later token changes by a Householder-like matrix of its own:
+    the logit of key s for query t is q_t (I - beta_t w_t w_t^T) ... (I - beta_{s+1} w_{s+1} w_{s+1}^T) k_s
     / sqrt C.  For each key head w is a projection through a short convolution and SiLU, of unit length, and
     beta = 2 sigmoid(u x + b).
 

@@ -1,4 +1,4 @@
-"""Rotary embedding and linear biases by position.  Both are relative, so no state keeps them.
+"""Encode positions by rotation or linear biases.  Both are relative, so no state keeps them.
 
 B batch, H heads, T time, C channels per head.
 """

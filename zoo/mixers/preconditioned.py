@@ -1,4 +1,4 @@
-"""Delta rules that write along a preconditioned key: channels that were written often are written less.
+"""Preconditioned delta rules write less to the channels of a key that were written often.
 
 Tumma et al. 2026, "Preconditioned DeltaNet: Curvature-aware Sequence Modeling for Linear Recurrences" (arXiv
 2604.21100), over Gated DeltaNet and Kimi delta attention, by the recurrences of the authors' code.
@@ -31,7 +31,8 @@ class State(NamedTuple):
 
 
 class Preconditioner(nn.Module):
-    """m_t = base^(-s), s = r / (1 + |r|), r = log(A_t + 1e-6) - c,  A_t = a_t A_{t-1} + b_t k_t^2.
+    """Scale each channel of a key by a factor that falls as the channel's fading sum of squares grows:
+    m_t = base^(-s), s = r / (1 + |r|), r = log(A_t + 1e-6) - c,  A_t = a_t A_{t-1} + b_t k_t^2.
 
     a (a decay, `Forgetting`), b = sigmoid(x W) and the learned c are this module's own, one of each per head.
     c and the decay's values carry `no_weight_decay = True`, which training reads.
@@ -59,10 +60,10 @@ class Preconditioner(nn.Module):
 
 
 class PreconditionedGatedDeltaNet(GatedDeltaNet):
-    """S_t = alpha_t S_{t-1} + beta_t (m_t * k_t) (v_t - alpha_t S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C.
+    """Run Gated DeltaNet with corrections read along k, written along m * k, m from `Preconditioner`:
+    S_t = alpha_t S_{t-1} + beta_t (m_t * k_t) (v_t - alpha_t S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C.
 
-    The memory is read along k and written along m * k, with m from `Preconditioner`.  base: of m, stable up
-    to 2; the nearer it is to 1, the nearer the rule is to Gated DeltaNet's.
+    base: of m, stable up to 2; the nearer it is to 1, the nearer the rule is to Gated DeltaNet's.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, base: float, **rest: Any) -> None:
@@ -87,10 +88,10 @@ class PreconditionedGatedDeltaNet(GatedDeltaNet):
 
 
 class PreconditionedKDA(KimiDeltaAttention):
-    """S_t = diag(alpha_t) S_{t-1} + beta_t (m_t * k_t) (v_t - (diag(alpha_t) S_{t-1})^T k_t)^T, y as there.
+    """Run Kimi delta attention (KDA) with writes along m * k, where m comes from `Preconditioner`:
+    S_t = diag(alpha_t) S_{t-1} + beta_t (m_t * k_t) (v_t - (diag(alpha_t) S_{t-1})^T k_t)^T, y as in KDA.
 
-    base: of m, see `Preconditioner`.  Kimi delta attention's initial decays stay; the authors' start with a
-    dt_bias of 0.
+    base: of m, see `Preconditioner`.  KDA's initial decays stay; the authors' start with a dt_bias of 0.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, base: float, **rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Queries, keys and values of a softmax attention, split into heads and put at their positions.
+"""Make the queries, keys and values of softmax attention, in heads and at their positions.
 
 B batch, T time, D model width, H query heads, G key/value heads, C channels per head (H * C == D).
 """
@@ -15,8 +15,9 @@ from zoo.mixers.positions import alibi_slopes, check_position, rotate
 
 
 class QueryKeyValue(nn.Module):
-    """Make q, k and v.  num_kv_heads: G; each key/value head serves H / G query heads (None: one).
+    """Project tokens to queries, keys and values in heads, and turn queries and keys to their positions.
 
+    num_kv_heads: G; each key/value head serves H / G query heads (None: one).
     position: none | rope | alibi.  Keys come out turned to their absolute position, ready to be kept.
     alibi: true if the mixer reads `slopes`, so that position may be alibi.
     slopes: [H] with alibi, for `zoo.kernels.attention`, else None.
@@ -108,7 +109,7 @@ class QueryKeyValue(nn.Module):
 
 
 class AttentionHeads(Mixer[State]):
-    """A mixer that makes queries, keys and values by `qkv`, with the settings of QueryKeyValue.
+    """Give a mixer queries, keys and values by `qkv`, with the settings of QueryKeyValue.
 
     A subclass builds its `out_proj` by `last_projection`, itself, since weights are drawn in building order.
     """

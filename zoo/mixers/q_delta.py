@@ -1,4 +1,4 @@
-"""Q-Delta: a delta rule that erases what the memory returns for the key and, in part, for the query.
+"""Q-Delta erases what the memory returns for the key and, in part, for the query, before it writes.
 
 Park et al. 2026, "Q-Delta: Beyond Key-Value Associative State Evolution" (arXiv 2606.08804), by its
 equations: the public chunk kernel computes another recurrence, whose result depends on the chunk.
@@ -19,12 +19,13 @@ SHIFT = -0.9  # of the logit of lambda, so that it starts at .29
 
 
 class QDelta(GatedDeltaNet):
-    """S_t = alpha_t S_{t-1} + beta_t k_t (v_t - alpha_t S_{t-1}^T e_t)^T,  e_t = k_t + lambda_t q_t.
+    """Run Gated DeltaNet, but erase what the memory returns for the key plus a share of the query:
+    S_t = alpha_t S_{t-1} + beta_t k_t (v_t - alpha_t S_{t-1}^T e_t)^T,  e_t = k_t + lambda_t q_t.
 
     lambda = sigmoid(x W - 0.9), one per head; in e, q and k have norm 1.  All else is as in Gated DeltaNet,
-    which is the case lambda = 0.  The eigenvalue 1 - beta k e may exceed 1 where k q < 0; nothing
-    here prevents that.
-    allow_neg_eigval: beta and lambda in (0, 2) instead of (0, 1).
+    which is the case lambda = 0.
+    allow_neg_eigval: beta and lambda in (0, 2) instead of (0, 1).  The eigenvalue 1 - beta k e can then
+    exceed 1, where lambda k q < -1; nothing here prevents that.
     """
 
     def __init__(self, *, d_model: int, num_heads: int, **rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Raven: slots as in gated slot attention, of which a router lets each token write a few.
+"""Raven keeps the slots of gated slot attention, of which a router lets each token write a few.
 
 Afzal et al. 2026, "Raven: High-Recall Sequence Modeling with Sparse Memory Routing" (arXiv 2607.25357), with
 the norms and initial values of the authors' code.
@@ -19,8 +19,9 @@ EPS = 1e-9  # of the sum of the chosen scores
 
 
 class Raven(GatedSlotAttention):
-    """A slot keeps a share exp(a_t r_t) of its key and value and takes the rest from the token's.
+    """Attend to slots that hold means of past keys and values, of which each token writes a few.
 
+    A slot keeps a share exp(a_t r_t) of its key and value and takes the rest from the token's.
     a < 0 is a log decay, one per head (`Forgetting`).  r is g / (scale sum g), where g is sigmoid(x W) in the
     num_chosen largest and zero elsewhere; slots with g = 0 stay as they are.  Ties go to the lowest slot.
     q and k pass silu, then an RMSNorm per head.  A slot that was never written is zero and is read like the

@@ -1,4 +1,4 @@
-"""Retention: linear attention with rotated queries and keys, each head forgetting at a fixed rate.
+"""Retention is linear attention with rotated queries and keys, whose heads forget at fixed rates.
 
 Sun et al. 2023, "Retentive Network" (arXiv 2307.08621), Eqs. 5 to 8.
 
@@ -27,7 +27,8 @@ class State(NamedTuple):
 
 
 class RetNet(Mixer[State]):
-    """S_t = gamma_h S_{t-1} + k_t v_t^T, y_t = q_t^T S_t / sqrt(K), gamma_h = 1 - 2^(-5-h), h = 0 .. H-1.
+    """Run linear attention on rotated queries and keys, with a fixed rate of forgetting per head:
+    S_t = gamma_h S_{t-1} + k_t v_t^T, y_t = q_t^T S_t / sqrt(K), gamma_h = 1 - 2^(-5-h), h = 0 .. H-1.
 
     Each head's y is normalised (RMS without weights, as in the authors' later code; the paper has a
     GroupNorm) and gated by silu.  The rotation is RoPE, whose rates differ a little from the authors'.

@@ -1,4 +1,4 @@
-"""Griffin's recurrent block: a short convolution and the real-gated linear recurrent unit, times a gate.
+"""Griffin's recurrent block runs a short convolution and the real-gated linear recurrent unit, times a gate.
 
 De et al. 2024, "Griffin: Mixing Gated Linear Recurrences with Local Attention" (arXiv 2402.19427), Sec. 2.3
 and 2.4.
@@ -32,7 +32,8 @@ class State(NamedTuple):
 
 
 class RGLRU(Mixer[State]):
-    """h_t = a_t h_{t-1} + sqrt(1 - a_t^2) (i_t x_t), a_t = sigmoid(Lambda)^(c r_t), r and i gates of x.
+    """Run one gated linear recurrence per channel after a short convolution, and gate its output:
+    h_t = a_t h_{t-1} + sqrt(1 - a_t^2) (i_t x_t), a_t = sigmoid(Lambda)^(c r_t), r and i gates of x.
 
     The weights of both gates are block-diagonal.  The authors' code leaves out the root at a sequence's first
     token; the paper does not, and neither does this.  The gate's GELU is that of the authors' code, which

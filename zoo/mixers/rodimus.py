@@ -1,4 +1,4 @@
-"""Rodimus: gated linear attention whose forgetting and writing are one gate, sharpened by a second.
+"""Rodimus forgets and writes in gated linear attention by one gate, with a second gate in the exponent.
 
 He et al. 2024, "Rodimus*: Breaking the Accuracy-Efficiency Trade-Off with Efficient Attentions" (arXiv
 2410.06577), as the layer of github.com/fla-org/flash-linear-attention has it, without its window attention.
@@ -28,7 +28,8 @@ class State(NamedTuple):
 
 
 class Rodimus(Mixer[State]):
-    """S_t = diag(exp(-tau_t g_t)) S_{t-1} + (g_t^tau_t * k_t) v_t^T,  y_t = S_t^T q_t / sqrt N + w * c_t.
+    """Run gated linear attention whose forgetting and writing share a gate g and an exponent tau:
+    S_t = diag(exp(-tau_t g_t)) S_{t-1} + (g_t^tau_t * k_t) v_t^T,  y_t = S_t^T q_t / sqrt N + w * c_t.
 
     u = x W, c = SiLU(conv(u)); q = c W, k = c W over its norm, g = softplus(c W + b), tau = sigmoid(c W + b);
     v = sigmoid(u W_1 W_2 + b) * u.  There is one head.  The output is RMSNorm(y * SiLU(x W)) W.

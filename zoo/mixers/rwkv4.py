@@ -1,4 +1,4 @@
-"""RWKV-4's time mix: an average over the past whose weights decay with age, at a fixed rate per channel.
+"""RWKV-4's time mix averages over the past by weights that decay with age, at a fixed rate per channel.
 
 Peng et al. 2023, "RWKV: Reinventing RNNs for the Transformer Era" (arXiv 2305.13048), Section 3; initial
 values of github.com/BlinkDL/RWKV-LM, RWKV-v4/src/model.py.
@@ -27,8 +27,9 @@ class State(NamedTuple):
 
 
 class RWKV4(Mixer[State]):
-    """layer, n_layers: set the initial values; key, receptance and output start at zero, as published.
+    """Average the values so far by weights that decay with age (`zoo.kernels.wkv4`), and gate the mean.
 
+    layer, n_layers: set the initial values; key, receptance and output start at zero, as published.
     The shares of the shift, decay and bonus carry `no_weight_decay = True`, which training reads.
     """
 

@@ -1,4 +1,4 @@
-"""RWKV-5's time mix: a matrix per head, each key channel of which decays at a fixed rate.
+"""RWKV-5's time mix keeps a matrix per head, each key channel of which decays at a fixed rate.
 
 Peng et al. 2024, "Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence" (arXiv 2404.05892),
 Section 4; initial values of github.com/BlinkDL/RWKV-LM, RWKV-v5/src/model.py (x052).
@@ -24,7 +24,8 @@ class State(NamedTuple):
 
 
 class RWKV5(Mixer[State]):
-    """S_t = diag(exp(-exp(decay))) S_{t-1} + k_t v_t^T,  y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t.
+    """Mix tokens with a matrix state per head, whose key channels decay at fixed, learned rates:
+    S_t = diag(exp(-exp(decay))) S_{t-1} + k_t v_t^T,  y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t.
 
     head_dim: C; None is 64, or d_model where that is less.  layer, n_layers: for the initial values.
     All but the matrices carry `no_weight_decay = True`, which training reads.

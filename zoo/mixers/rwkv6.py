@@ -1,4 +1,4 @@
-"""RWKV-6's time mix: RWKV-5's, whose decay and token shift depend on the token.
+"""RWKV-6 makes the decay and the token shift of RWKV-5's time mix depend on the token.
 
 Peng et al. 2024, "Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence" (arXiv 2404.05892),
 Section 4; initial values of github.com/BlinkDL/RWKV-LM, RWKV-v5/src/model.py (x060).
@@ -23,7 +23,8 @@ UP = 0.01  # the second matrices of the small networks start in U(-UP, UP)
 
 
 class DynamicShift(nn.Module):
-    """x_t + (x_{t-1} - x_t) (share_j + (tanh(z_t down) up)_j), where z is x shifted by a share of its own.
+    """Mix each token with the one before it, by shares that depend on the token:
+    x_t + (x_{t-1} - x_t) (share_j + (tanh(z_t down) up)_j), where z is x shifted by a share of its own.
 
     shares: z's share [D], then that of each mixture.  All parameters carry `no_weight_decay = True`.
     """
@@ -46,12 +47,12 @@ class DynamicShift(nn.Module):
 
 
 class RWKV6(Mixer[State]):
-    """S_t = diag(w_t) S_{t-1} + k_t v_t^T,  y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t, where
+    """Mix tokens with a matrix state per head, whose key channels decay at rates set by the token:
+    S_t = diag(w_t) S_{t-1} + k_t v_t^T,  y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t, where
     w_t = exp(-exp(decay + tanh(x_w down) up)).
 
-    head_dim: C; None is 64, or d_model where that is less.  shift_rank, decay_rank: of the small networks
-    behind the shift and w.  layer, n_layers: for the initial values.
-    All but the heads' matrices carry `no_weight_decay = True`, which training reads.
+    head_dim: C; None is 64, or d_model where that is less.  shift_rank, decay_rank: of the networks of shift
+    and w.  layer, n_layers: for initial values.  All but the heads' matrices carry `no_weight_decay = True`.
     """
 
     def __init__(

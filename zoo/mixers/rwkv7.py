@@ -1,4 +1,4 @@
-"""RWKV-7's time mix: a matrix per head, with decay by channel and a delta rule of learned keys and rates.
+"""RWKV-7's time mix decays a matrix per head by channel and runs a delta rule of learned keys and rates.
 
 Peng et al. 2025, "RWKV-7 'Goose' with Expressive Dynamic State Evolution" (arXiv 2503.14456), Section 4;
 initial values of github.com/BlinkDL/RWKV-LM, RWKV-v7/train_temp/src/model.py.
@@ -31,7 +31,8 @@ POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lowest layer's shares 1 - (i /
 
 
 class RWKV7(Linked[State]):
-    """S_t = (diag(w_t) - (a_t kappa_t) kappa_t^T) S_{t-1} + k_t v_t^T,  y_t = S_t^T r_t  (the paper's S^T).
+    """Decay a matrix state per head by channel, erase from it along a key kappa, and write to it:
+    S_t = (diag(w_t) - (a_t kappa_t) kappa_t^T) S_{t-1} + k_t v_t^T,  y_t = S_t^T r_t  (the paper's S^T).
 
     head_dim: None is 64, or d_model where that is less.  rank: of the small networks that make w, a and the
     value residual, gate_rank: of the gate's; None is what RWKV-LM suggests for d_model.

@@ -1,4 +1,4 @@
-"""Shifted sparse attention (S^2-Attn) inside groups, which half of the heads shift by half a group.
+"""Shifted sparse attention (S^2-Attn) stays inside groups, which half of the heads shift by half a group.
 
 Chen et al. 2023, "LongLoRA" (arXiv 2309.12307), Section 3.2.
 
@@ -29,8 +29,8 @@ class State(NamedTuple):
 
 
 class S2Attn(AttentionHeads[State]):
-    """Attend causally inside groups: [0, g), [g, 2g), ... for the first half of the heads and
-    [0, g/2), [g/2, 3g/2), ... for the second, g = group_size.
+    """Attend causally inside groups of tokens, shifted by half a group in half of the heads:
+    [0, g), [g, 2g), ... for the first half and [0, g/2), [g/2, 3g/2), ... for the second, g = group_size.
 
     Where we differ from the authors' code: the shift does not wrap around (there the first half group attends
     to the end of the sequence), the group size is fixed instead of a quarter of the training length, and the

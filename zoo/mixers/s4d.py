@@ -1,4 +1,4 @@
-"""S4D: a diagonal state space per channel, the same at every token, and a gated linear layer on its outputs.
+"""S4D runs a diagonal state space per channel, the same at every token, and a gated linear layer on top.
 
 Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893).
 
@@ -22,7 +22,8 @@ class State(NamedTuple):
 
 
 class S4D(Mixer[State]):
-    """y = GLU(gelu(u) W + b), u_t = 2 Re(C . h_t) + D x_t, h_t = A' h_{t-1} + B' x_t in each channel.
+    """Run a fixed linear recurrence of complex modes in each channel, then a gated layer over channels:
+    y = GLU(gelu(u) W + b), u_t = 2 Re(C . h_t) + D x_t, h_t = A' h_{t-1} + B' x_t in each channel.
 
     A_n = -1/2 + i pi n at first (S4D-Lin).  discretization: zoh, A' = exp(dt A) and B' = (A' - 1) / A, or
     bilinear, A' = (1 + dt A / 2) / (1 - dt A / 2) and B' = dt / (1 - dt A / 2).

@@ -1,4 +1,4 @@
-"""ScatterBrain: exact softmax weights in a window, random features for what is older, one denominator.
+"""ScatterBrain takes exact softmax weights in a window, random features before it, and one denominator.
 
 Chen et al. 2021, "Scatterbrain: Unifying Sparse and Low-rank Attention" (arXiv 2110.15343), Section 4.
 
@@ -31,7 +31,8 @@ class State(NamedTuple):
 
 
 class ScatterBrain(Mixer[State]):
-    """y_t = sum over s of w_ts v_s / sum over s of w_ts, w_ts = exp(q_t k_s / sqrt C) for the `window` newest
+    """Attend exactly to the newest tokens and by random features to all older ones, in one softmax:
+    y_t = sum over s of w_ts v_s / sum over s of w_ts, w_ts = exp(q_t k_s / sqrt C) for the `window` newest
     tokens (itself included) and its estimate phi(q_t) phi(k_s) (FAVOR+) for all older ones.
 
     The older tokens act as one more token: its value is their mean under phi, its logit the log of their

@@ -1,4 +1,4 @@
-"""SE-Attn: attention inside chunks, plus retrieved blocks of the past (Expansion Span, arXiv 2412.13328).
+"""SE-Attn attends inside chunks and to retrieved blocks of the past (Expansion Span, arXiv 2412.13328).
 
 Every complete block of `block_size` tokens has a summary (attention inside the block, averaged); a query
 scores the summaries, and the keys and values of the `top_k` best blocks that end before the query's chunk
@@ -94,8 +94,9 @@ class State(NamedTuple):
 
 
 class SEAttn(Mixer[State]):
-    """Attention inside chunks, and to retrieved blocks.  Settings beyond chunk size, block size and top-k:
+    """Attend inside chunks of the sequence, and to a few retrieved blocks of the past.
 
+    The settings beyond chunk size, block size and top-k:
     chunk_size, chunk_sampling, eval_chunk_size, chunk_seed: see `zoo.mixers.se_attn`.
     selection, summary, max_blocks, gate, score_rope: see `zoo.mixers.span_rule`.
     retrieval: one choice for all heads (the paper), or one per group of heads that share keys.

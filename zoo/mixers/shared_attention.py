@@ -1,4 +1,4 @@
-"""Zamba's shared attention: one set of weights, called at several layers, that also reads the model's input.
+"""Zamba's shared attention is one set of weights, called at several layers; it also reads the model's input.
 
 Glorioso et al., "Zamba: A Compact 7B SSM Hybrid Model" (arXiv 2405.16712), Section 3.
 
@@ -19,7 +19,8 @@ from zoo.mixers.state import StateSize
 
 
 class SharedAttention(Shared[State], Linked[State]):
-    """y = W_call Attention([x, norm(embedding)]), 2 D wide inside; all but W_call is shared by the calls.
+    """Attend over the stream joined with the model's input, with weights that several layers share:
+    y = W_call Attention([x, norm(embedding)]), 2 D wide inside; all but W_call is shared by the calls.
 
     Weights are shared, memory is not: every call keeps keys and values of its own, 2 D wide each.
     Zamba norms the concatenation of both; here the block has normed x, so the embedding has an RMSNorm of

@@ -1,4 +1,4 @@
-"""The causal depthwise convolution in front of many mixers; the caller keeps its tail.
+"""Convolve each channel causally with a few taps, in front of many mixers; the caller keeps the tail.
 
 B batch, T time, C channels, K taps.
 """
@@ -12,7 +12,7 @@ from zoo.kernels.short_conv import short_conv
 
 
 class ShortConv(nn.Module):
-    """y_t = sum_{r<K} weight[r] * x_{t-r} (+ bias), each channel by itself.
+    """Convolve each channel by itself, causally: y_t = sum_{r<K} weight[r] * x_{t-r} (+ bias).
 
     The tail is the last K-1 inputs, zeros at the start of a sequence, so that it always holds
     (K-1) * channels scalars: what one more token needs and no more.  (Published counts say K * channels:

@@ -1,4 +1,4 @@
-"""The formula of a state's size, as a mixer's yaml states it for people: `about.state`.
+"""Evaluate the formula of a state's size that a mixer's yaml states for people: `about.state`.
 
 It is an expression in `seq_len` and the mixer's attributes, such as
 

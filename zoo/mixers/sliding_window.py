@@ -1,4 +1,4 @@
-"""Sliding-window softmax attention: token t sees tokens t-window+1 .. t.
+"""Sliding-window softmax attention lets token t see tokens t-window+1 .. t.
 
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
@@ -23,8 +23,9 @@ class State(NamedTuple):
 
 
 class SlidingWindow(AttentionHeads[State]):
-    """Local attention (Beltagy et al. 2020, arXiv 2004.05150), a layer of Based (arXiv 2402.18668).
+    """Attend to the newest `window` tokens only.
 
+    This is local attention (Beltagy et al. 2020, arXiv 2004.05150), a layer of Based (arXiv 2402.18668).
     window: keys in view, the token itself included.  The same view elsewhere: block_size = window - 1 in
     zoology, window_size = (window - 1, 0) in flash-attn, window_size = 2 * (window - 1) in the Based code.
     The published count is one token larger than what must be kept: the newest needs no keeping.

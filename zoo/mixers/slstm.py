@@ -1,4 +1,4 @@
-"""sLSTM: xLSTM's cell of scalars, whose gates read its last output, so that only a loop computes it.
+"""sLSTM is xLSTM's cell of scalars, whose gates read its last output, so that only a loop computes it.
 
 Beck et al. 2024, "xLSTM: Extended Long Short-Term Memory" (arXiv 2405.04517), Section 2.2 and Figure 9, with
 the initial values of the authors' code.
@@ -28,7 +28,8 @@ class State(NamedTuple):
 
 
 class SLSTM(Mixer[State]):
-    """c_t = f_t c_{t-1} + i_t tanh z_t, n_t = f_t n_{t-1} + i_t, y_t = sigmoid(o_t) c_t / n_t.
+    """Step an LSTM cell with exponential input gates, which also read the last output of their head:
+    c_t = f_t c_{t-1} + i_t tanh z_t, n_t = f_t n_{t-1} + i_t, y_t = sigmoid(o_t) c_t / n_t.
 
     i = exp, f = sigmoid.  i and f see SiLU(conv(x)), z and o the token itself, and all four the last y of
     their head, by weights that are block-diagonal in the heads.  c and n are kept times exp(-m),

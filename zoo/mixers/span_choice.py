@@ -29,7 +29,7 @@ from zoo.mixers.span_rule import SpanRule
 
 
 class Memory(NamedTuple):
-    """The tensors that later choices need; a field is None where the selection does not read it.
+    """Keep the tensors that later choices need; a field is None where the selection does not read it.
 
     At a chunk's end `prefix` keeps its query sum, though the next chunk begins a new one: a simpler size.
     """
@@ -54,7 +54,7 @@ class Choice(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """Queries and summaries by which blocks are scored; a row is as in Choice."""
+    """Hold the queries and summaries by which blocks are scored; a row is as in Choice."""
 
     queries: Float[Tensor, "B H R C"]
     summaries: Float[Tensor, "B _ U C"]  # H heads, or G with mean_key
@@ -67,8 +67,9 @@ class View(NamedTuple):
 
 
 class SpanChoice(nn.Module):
-    """Choose blocks by scores in float32 at least, since rounded scores choose other blocks.  Ties go to the
-    lowest block.  Without a gate no gradient passes.
+    """Choose for each token or chunk the blocks of the past with the highest scores.
+    Scores are in float32 at least, since rounded ones choose other blocks.  Ties go to the lowest block.
+    Without a gate no gradient passes.
     """
 
     def __init__(self, qkv: QueryKeyValue, index_sets: int, rule: SpanRule) -> None:

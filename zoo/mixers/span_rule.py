@@ -1,4 +1,4 @@
-"""The settings of SE-Attn's retrieval, and what follows from them."""
+"""Hold the settings of SE-Attn's retrieval, and what follows from them."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -12,7 +12,8 @@ ALL = 2**40  # more blocks than any sequence has
 
 @dataclass(frozen=True)
 class SpanRule:
-    """selection: the query that scores the blocks for token t of a chunk.  token: t's own; first: the chunk's
+    """Set which blocks of the past SE-Attn retrieves, and what scores them.
+    selection: the query that scores the blocks for token t of a chunk.  token: t's own; first: the chunk's
         first; prefix: the sum over the chunk up to t; prev: the sum over the chunk before; chunk: the sum
         over the whole chunk (the paper; not causal); random: a draw that depends on (`seed`, chunk) alone,
         the same in every sequence and, unless their seeds differ, every layer: it reads no summary or query;

@@ -1,4 +1,4 @@
-"""The size of a model's memory: the x-axis of every plot, in scalars per sequence.
+"""Count a model's memory in scalars per sequence, which is the x-axis of every plot.
 
 What counts as state is everything that must survive after token n-1 so that token n can be processed
 exactly: keys and values, sums and their normalisers, the tails of short convolutions, half-filled blocks.
@@ -13,7 +13,7 @@ BYTES_PER_SCALAR = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """The memory of one sequence, in scalars (a complex number is two).
+    """Count the memory of one sequence, in scalars (a complex number is two).
 
     paper: the count on the axis of the published figures (None where none was published).
     resident: what decoding really keeps; equals the elements of the state, by law.

@@ -1,4 +1,4 @@
-"""Stick-breaking attention: the newest key breaks its share off a stick, the next one off what is left, ...
+"""Stick-breaking attention gives each key a share of the weight that newer keys have left, not a softmax.
 
 Tan et al. 2025 (arXiv 2410.17980), Section 2.
 
@@ -20,7 +20,8 @@ CHUNK = 128  # queries whose weights are computed at a time
 
 
 class StickbreakingAttention(Mixer[State]):
-    """Token s < t has the weight b_ts times the product over j = s+1 .. t-1 of (1 - b_tj), with
+    """Weigh keys from the newest to the oldest, each by a share of what the newer ones have left:
+    token s < t has the weight b_ts times the product over j = s+1 .. t-1 of (1 - b_tj), with
     b_ts = sigmoid(q_t k_s / sqrt C).  No softmax and no positions: the order is in the weights.
 
     What is left of the stick when all keys have had their share goes to the token's own value, so that the

@@ -1,4 +1,4 @@
-"""Titans' long-term memory: an inner model trained on the sequence, with momentum and with forgetting.
+"""Titans' long-term memory is an inner model trained on the sequence, with momentum and with forgetting.
 
 Behrouz et al. 2025, "Titans: Learning to Memorize at Test Time" (arXiv 2501.00663), Section 3.1, the memory
 alone (LMM), and the losses of Yaad and Moneta, Behrouz et al. 2025, "It's All Connected" (MIRAS, arXiv
@@ -35,7 +35,8 @@ class State(NamedTuple):
 
 
 class Titans(Mixer[State]):
-    """M_t = (1 - a_t) M_{t-1} + S_t, S_t = eta_t S_{t-1} - theta_t d|M(k_t) - v_t|^2/dM,  y_t = M_t(q_t).
+    """Train a small model per head to map keys to values, with momentum and decay, and read it by q:
+    M_t = (1 - a_t) M_{t-1} + S_t, S_t = eta_t S_{t-1} - theta_t d|M(k_t) - v_t|^2/dM,  y_t = M_t(q_t).
 
     The gradients of a chunk are all taken at M where it began; two scans then give every S_t and M_t.
     a, eta and theta are sigmoids of x W + b, one per head; q and k have norm 1; each head's output passes an

@@ -1,4 +1,4 @@
-"""RWKV's token shift: each token is mixed with the one before it, by a share for each channel.
+"""RWKV's token shift mixes each token with the one before it, by a share for each channel.
 
 B batch, T time, D model width, J mixtures.
 """
@@ -22,7 +22,7 @@ def with_previous(x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[Seq, Float
 
 
 class TokenShift(nn.Module):
-    """x_t + share_j (x_{t-1} - x_t): J mixtures, each with its own share [D].
+    """Mix each token with the one before it, in J ways: x_t + share_j (x_{t-1} - x_t), each share [D].
 
     RWKV-4 and 5 call 1 - share their mix.  The shares carry `no_weight_decay = True`, which training reads.
     """
@@ -39,7 +39,7 @@ class TokenShift(nn.Module):
 
 
 class Depth(NamedTuple):
-    """A layer's place in the model, as RWKV's initial values read it."""
+    """Hold a layer's place in the model, as RWKV's initial values read it."""
 
     late: float  # 0 at the lowest layer to 1 at the highest
     early: float  # 1 at the lowest layer to 1 / n_layers at the highest

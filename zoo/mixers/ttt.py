@@ -1,4 +1,4 @@
-"""TTT: the memory is a small model that is trained on the sequence while it is read.
+"""TTT's memory is a small model that is trained on the sequence while the sequence is read.
 
 Sun et al. 2024, "Learning to (Learn at Test Time): RNNs with Expressive Hidden States" (arXiv 2407.04620):
 the layer of the paper's Transformer backbone.
@@ -36,7 +36,8 @@ class State(NamedTuple):
 
 
 class TTT(Mixer[State]):
-    """y_t = q_t + LN(f(q_t; W_t)), W_t having taken a gradient step on 1/2 |LN(f(k_s)) - (v_s - k_s)|^2 for
+    """Train a small model per head to map keys to values while the tokens pass, and read it by q:
+    y_t = q_t + LN(f(q_t; W_t)), W_t having taken a gradient step on 1/2 |LN(f(k_s)) - (v_s - k_s)|^2 for
     each s <= t, one LN per head; then a LayerNorm over all heads, and the output projection.
 
     expand: f is linear for 0 (TTT-Linear), else two layers with `expand` * C units (TTT-MLP: 4).

@@ -1,4 +1,4 @@
-"""Parameters that weight decay leaves alone, whatever their shape."""
+"""Mark the parameters that weight decay leaves alone, whatever their shape."""
 
 from torch import nn
 

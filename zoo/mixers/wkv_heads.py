@@ -1,4 +1,4 @@
-"""Heads of RWKV-5 and 6, from shifted inputs to the output.
+"""Compute the heads of RWKV-5 and 6, from shifted inputs to the output.
 
 B batch, T time, D model width, H heads, C channels of a head.
 """
@@ -19,7 +19,8 @@ Memory = Float[Tensor, "B H C C"]
 
 
 class WkvHeads(nn.Module):
-    """y = (GroupNorm(wkv(r, k, v)) * SiLU(g)) W_o.  head_dim: None is 64, or d_model where that is less.
+    """Run the recurrence `wkv6` in each head, then normalise, gate and project its outputs:
+    y = (GroupNorm(wkv(r, k, v)) * SiLU(g)) W_o.  head_dim: None is 64, or d_model where that is less.
 
     Keys and gate start small, the output at zero.  Weight decay acts on the matrices alone.
     """

@@ -1,4 +1,4 @@
-"""YOCO's cross-decoder: layers of attention that all read one cache, which the lowest of them writes.
+"""YOCO's cross-decoder has layers of attention that all read one cache, which the lowest of them writes.
 
 Sun et al., "You Only Cache Once: Decoder-Decoder Architectures for Language Models" (arXiv 2405.05254),
 Section 2.2.
@@ -22,7 +22,8 @@ Nothing = tuple[()]  # what a layer above the lowest keeps
 
 
 class Yoco(AttentionHeads[State | Nothing], Shared[State | Nothing], Linked[State | Nothing]):
-    """y_t = W_o softmax(q_t K^T / sqrt C) V, with K and V of the lowest such layer's input, for all of them.
+    """Attend to the keys and values of the lowest layer of this kind, the only ones that are kept:
+    y_t = W_o softmax(q_t K^T / sqrt C) V, with K and V of the lowest such layer's input, for all of them.
 
     The lowest layer keeps keys and values of all tokens and leaves them to those above, which have a query
     and an output of their own and keep nothing.  The layers below it are the paper's self-decoder.  K and V

@@ -1,4 +1,4 @@
-"""The maps that linear attention puts in place of the exponential."""
+"""Linear attention puts one of these maps in place of the exponential."""
 
 from zoo.mixers.feature_maps.base import FeatureMap
 from zoo.mixers.feature_maps.fixed import DPFP, CosFormer, Identity, PosElu, Relu, Square

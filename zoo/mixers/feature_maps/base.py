@@ -1,4 +1,4 @@
-"""Feature maps, by which linear attention puts phi(q) . phi(k) in place of the exponential.
+"""Feature maps let linear attention put phi(q) . phi(k) in place of the exponential.
 
 A map is built from the channels it takes, `map(feature_dim)`; a configuration names the class with its other
 settings and `_partial_: true`.  To add one: a class in this folder, a line in its `__init__` and a yaml.
@@ -17,7 +17,8 @@ from zoo.kernels.linear_attention import linear_attention
 
 
 class FeatureMap(nn.Module, Part, ABC):
-    """phi(x) = map(map.learned(x)): first the learned part, a function of each token's channels, if there is
+    """Map queries and keys to features, whose products are the weights of linear attention:
+    phi(x) = map(map.learned(x)): first the learned part, a function of each token's channels, if there is
     one, then a fixed function.  Queries and keys may have different learned parts, never different functions.
 
     One map serves all heads, as in zoology and fla.  `offset` is the position of the first token, for maps

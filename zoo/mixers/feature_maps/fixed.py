@@ -1,4 +1,4 @@
-"""Maps that are one formula, without anything learned or drawn.
+"""Each of these maps is one formula, without anything learned or drawn.
 
 C channels in, F features out, T time; any leading dimensions.
 """
@@ -17,7 +17,10 @@ FLOOR = 1e-6  # least output of relu: where all channels are negative, the weigh
 
 
 class Identity(FeatureMap):
-    """phi(x) = x.  Weights have both signs: a denominator can vanish, so leave it out."""
+    """Take the channels themselves for features: phi(x) = x.
+
+    Weights have both signs: a denominator can vanish, so leave it out.
+    """
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return x itself."""
@@ -25,7 +28,7 @@ class Identity(FeatureMap):
 
 
 class Relu(FeatureMap):
-    """phi(x) = max(x, 1e-6)."""
+    """Keep the positive part of each channel, with a floor: phi(x) = max(x, 1e-6)."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the positive part, with a floor."""
@@ -33,7 +36,7 @@ class Relu(FeatureMap):
 
 
 class PosElu(FeatureMap):
-    """phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236)."""
+    """Make every channel positive: phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236)."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return elu(x) + 1, which is positive everywhere."""
@@ -41,7 +44,7 @@ class PosElu(FeatureMap):
 
 
 class Square(FeatureMap):
-    """phi(x) = x^2, channel by channel."""
+    """Square every channel: phi(x) = x^2."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         """Return the square of each channel."""
@@ -49,7 +52,8 @@ class Square(FeatureMap):
 
 
 class CosFormer(FeatureMap):
-    """Weights relu(q_i) . relu(k_j) cos(pi (i - j) / (2 max_len))  (Qin et al. 2022, arXiv 2202.08791).
+    """Multiply relu features by a cosine that falls with distance (Qin et al. 2022, arXiv 2202.08791):
+    weights relu(q_i) . relu(k_j) cos(pi (i - j) / (2 max_len)).
 
     phi(x_t) = relu(x_t) * [sin, cos](pi t / (2 max_len)), t = 1, 2, ...: F = 2 C.  max_len is fixed.  The
     authors' code takes the input's length instead, which gives a prefix other weights than the whole.
@@ -82,8 +86,9 @@ class CosFormer(FeatureMap):
 
 
 class DPFP(FeatureMap):
-    """Deterministic parameter-free projection (Schlag et al. 2021, arXiv 2102.11174, Section 5.3).
+    """Multiply positive and negative parts of channels with each other, with nothing learned.
 
+    This is deterministic parameter-free projection (Schlag et al. 2021, arXiv 2102.11174, Section 5.3).
     With r = [relu(x), relu(-x)] of 2 C channels, phi(x) holds r_i r_{i-j mod 2C} for every i and j = 1 .. nu:
     F = 2 C nu features, none negative.  (fla once had [relu(x), -relu(x)], which never sees a negative
     channel.)

@@ -1,4 +1,4 @@
-"""Maps with parameters.  Queries and keys share them or have their own (`tie_qk` of the mixer).
+"""These maps have parameters, which queries and keys share or not, as the mixer's `tie_qk` says.
 
 C channels in, F features out, T time; any leading dimensions.
 """
@@ -13,7 +13,8 @@ from zoo.mixers.feature_maps.base import FeatureMap
 
 
 class Hedgehog(FeatureMap):
-    """phi(x) = [softmax(W x + b), softmax(-W x - b)], F = 2 C, with W = 1 and b = 0 at first.
+    """Take for features the softmax of a learned projection, and that of its negative:
+    phi(x) = [softmax(W x + b), softmax(-W x - b)], F = 2 C, with W = 1 and b = 0 at first.
 
     Zhang et al. 2024 (arXiv 2402.04347): exponentials of both signs, each half divided by its sum so
     that it cannot overflow.  (fla takes one softmax over both halves, of twice the values.)  A single channel
@@ -42,7 +43,8 @@ class Hedgehog(FeatureMap):
 
 
 class AllPoly(FeatureMap):
-    """phi(x) = ((W1 x)^2 + W2 x^2) / sqrt 2, a quadratic form per feature (zoology; Based, arXiv 2402.18668).
+    """Learn a quadratic form of the channels for each feature (zoology; Based, arXiv 2402.18668):
+    phi(x) = ((W1 x)^2 + W2 x^2) / sqrt 2.
 
     F = num_features.  Rows start from N(0, 1 / C); in the reference the model's own initialisation then
     writes N(0, 0.02^2) over them.  Weights have both signs: a denominator can vanish, so leave it out.
@@ -70,7 +72,8 @@ class AllPoly(FeatureMap):
 
 
 class ReBased(FeatureMap):
-    """Weights (u_q . u_k)^2 / C of u = gamma * layer_norm(x) + beta (Aksenov et al. 2024, arXiv 2402.10644).
+    """Square the products of normalised queries and keys (Aksenov et al. 2024, arXiv 2402.10644):
+    weights (u_q . u_k)^2 / C of u = gamma * layer_norm(x) + beta.
 
     phi(x) = [u_i^2 / sqrt C, u_i u_j sqrt(2 / C) for i < j], each product once: F = C (C + 1) / 2.  Unlike
     the Taylor map of Based it can give a key no weight at all; there is no constant and no linear feature.

@@ -1,4 +1,4 @@
-"""Random features of the exponential.
+"""Estimate the exponential by random features.
 
 C channels in, F features out, T time; any leading dimensions.
 """
@@ -15,8 +15,9 @@ HIGHEST = 30.0  # largest exponent of a feature
 
 
 class Performer(FeatureMap):
-    """FAVOR+ (Choromanski et al. 2021, arXiv 2009.14794): an unbiased estimate of exp(q . k / sqrt C).
+    """Estimate exp(q . k / sqrt C) without bias by products of positive random features.
 
+    This is FAVOR+ (Choromanski et al. 2021, arXiv 2009.14794):
     phi(x) = exp(w_r . x' - |x'|^2 / 2) / sqrt(num_features), x' = x / C^(1/4).  The rows w_r are orthogonal
     in blocks of C and as long as Gaussian vectors are; they are drawn once, from `seed`, and never learned.
     The maximum over the sequence, which the authors subtract, is left out: it would look ahead.  With a

@@ -1,4 +1,4 @@
-"""The Taylor map of Based.
+"""Based's map follows the exponential to second order.
 
 C channels in, F features out, T time; any leading dimensions.
 """
@@ -13,7 +13,8 @@ from zoo.mixers.feature_maps.base import FeatureMap
 
 
 class Taylor2(FeatureMap):
-    """phi(q) . phi(k) = 1 + u + u^2/2 with u = q . k / sqrt C: exp to second order (Based, arXiv 2402.18668).
+    """Approximate exp(q . k / sqrt C) by its Taylor series to second order (Based, arXiv 2402.18668):
+    phi(q) . phi(k) = 1 + u + u^2/2 with u = q . k / sqrt C.
 
     phi(x) = [1, x_i / C^(1/4), x_i^2 / sqrt(2 C), x_i x_j / sqrt C for i < j]: each product once, so
     F = 1 + C + C (C + 1) / 2.  The authors' code stores both x_i x_j and x_j x_i; the weights are the same.
