@@ -28,7 +28,7 @@ class DeltaFormer(Mixer[State]):
     """Subtract from each value a share of what earlier tokens predict of it, then attend by softmax:
     u_t = v_t - beta_t sum_{j<t} p_tj u_j, p_t = softmax_{j<t}(z_t k_j / sqrt C);  y attends to k and u.
 
-    erase_by: z; key, as fla describes it, or query, as its code has it.  The paper was read in neither form.
+    erase_by: z; key, as fla describes it, or query, as its code has it; we read fla, not the paper.
     beta = sigmoid(x W + b), one per head.  (fla leaves the sigmoid out: sums of u then grow without bound.)
     Other settings as in `zoo.mixers.attention`.
     """

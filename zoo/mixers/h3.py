@@ -1,4 +1,4 @@
-"""H3 puts two state spaces between gates: a shift recalls the token before, a diagonal one stores.
+"""H3 puts two state spaces between gates: a shift recalls recent inputs, a diagonal one stores.
 
 Fu et al., "Hungry Hungry Hippos" (arXiv 2212.14052), Section 3.1 and Algorithm 1.
 

@@ -88,7 +88,7 @@ class Hyena(Mixer[State]):
     refused, since the filters have no more taps; LongConv and BaseConv accept it, and forget.
     emb_dim: features of a time, odd.  The usual 3 gives one frequency, 1e-4, whose waves are constant until
         they are trained (train_features, as in zoology); hence 33.
-    decay: fractions of max_len after which the window is down to 0.01, in the fastest and slowest channel.
+    decay: fractions of max_len until the window is 0.01 + shift, in the fastest and slowest channel.
     """
 
     small_out = True

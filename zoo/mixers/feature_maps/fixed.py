@@ -18,7 +18,6 @@ FLOOR = 1e-6  # least output of relu: where all channels are negative, the weigh
 
 class Identity(FeatureMap):
     """Take the channels themselves for features: phi(x) = x.
-
     Weights have both signs: a denominator can vanish, so leave it out.
     """
 
