@@ -57,6 +57,7 @@ BAD = [
     ([WINDOW, "kernels=triton"], "kernels (=triton) needs trainer.accelerator=gpu, and it is cpu: use"),
     ([WINDOW, "kernels=package"], "kernels (=package) needs trainer.accelerator=gpu, and it is cpu: use"),
     ([WINDOW, "lr=["], "cannot read lr=["),
+    ([WINDOW, "results="], "results (='') must name a folder, such as results/demo."),
     ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
 ]
 

@@ -99,7 +99,7 @@ class Plain(Mixer[tuple]):
 
     def __init__(self, d_model: int, width: int = 0) -> None:
         super().__init__()
-        self.width = width or d_model
+        self.width = range(99)[width] or d_model
         self.scale = torch.nn.Parameter(torch.tensor(2.0))
 
     def extend(self, x: Seq, state: tuple | None = None) -> tuple[Seq, tuple]:
@@ -134,8 +134,7 @@ def test_an_omitted_about_has_defaults(mine: Any, about: str):
 
 
 def test_a_users_knob_is_shown_in_the_sweep_table(mine: Any):
-    record = mine(YAML + "about: {family: doublers, knob: {width: [0, 16]}}\n", "mixer.width=16")
-    assert record["family"] == "doublers"
+    record = mine(YAML + "about: {knob: {width: [0, 16]}}\n", "mixer.width=16")
     assert score_tables.named(record) == "width=16"
 
 
@@ -146,11 +145,12 @@ def test_a_users_knob_is_shown_in_the_sweep_table(mine: Any):
         (YAML + "about: 3\n", "about (=3) of mixer=mine must be {label: NAME"),
         (YAML + "about: {knob: 3}\n", "about.knob (=3) of mixer=mine must be {SETTING: [VALUE, VALUE]}."),
         (YAML + "about: {knob: {wdth: [1]}}\n", "about.knob of mixer=mine names wdth, which is no setting"),
+        (YAML + "about: {family: liner}\n", "about.family (='liner') of mixer=mine must be one of atten"),
+        (YAML + "about: {state: width}\n", "be the state's size: about.state gives 16 after 32 tokens"),
+        (YAML + "about: {state: widht}\n", "be the state's size: AttributeError: 'Plain' object has no"),
+        (YAML.replace("width: 0", "width: 99"), "IndexError: range object index out of range (test_bad_s"),
         (YAML.replace("Plain", "Plan"), "cannot be imported: unknown class Plan; did you mean Plain?"),
-        (
-            YAML.replace("bad_s", "bat_s"),
-            "mixer._target_ (=tests.config.test_bat_settings.Plain) cannot be imported:",
-        ),
+        (YAML.replace("bad_s", "bat_s"), "(=tests.config.test_bat_settings.Plain) cannot be imported:"),
         (YAML.replace(".Plain", ""), "mixer._target_ (=tests.config.test_bad_settings) is no Mixer"),
         ("d_model: ${d_model}\n", "mixer._target_ (=None) must name a Mixer"),
     ],
@@ -232,6 +232,22 @@ def test_the_list_of_mixers_refuses_a_broken_yaml(tmp_path: Path, yaml: str | No
     (tmp_path / "mixer").mkdir()
     path = tmp_path / "mixer" / "mine.yaml"
     os.mkfifo(path) if yaml is None else path.write_text(yaml)
+    with refusal(message, SystemExit):
+        list_mixers(["--config-dir", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        *((file, "name no yaml as zoo names ") for file in ("mixer/gla.yaml", "sweep/mini_mad.yaml")),
+        ("task/mine.yml", "hold files that end on .yaml: rename "),
+        ("mine.yaml", "be a folder with yamls of your own in mixer/, task/ or the like."),
+    ],
+)
+def test_a_folder_that_is_not_laid_out_like_conf_is_refused(tmp_path: Path, file: str, message: str):
+    written(tmp_path / file, YAML)
+    with refusal(message):
+        composer(tmp_path)
     with refusal(message, SystemExit):
         list_mixers(["--config-dir", str(tmp_path)])
 

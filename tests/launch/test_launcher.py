@@ -95,6 +95,9 @@ def test_a_single_cell_is_described_and_done_once(zoo: Zoo, tmp_path: Path):
 
 
 def test_a_traceback_stays_until_the_cell_succeeds(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as planted:
+        planted.setattr("zoo.launch.describe.coverage", None)  # as where the rows of a task have no groups
+        assert zoo(*SMALL, "mixer=faulty", "mixer.way=raise")[2].startswith("failed: TypeError: ")
     code, _, err = zoo(*SMALL, "mixer=faulty", "mixer.way=raise")
     (folder,) = folders(tmp_path)
     assert code == 1

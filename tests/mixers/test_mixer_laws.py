@@ -56,6 +56,7 @@ IN_YAML = {  # what is added to it
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     written(tmp_path / "mixer" / "flawed.yaml", YAML)
+    written(tmp_path / "mixer" / "unreadable.yaml", "a: [")  # in nobody's way who does not name it
     return tmp_path
 
 
@@ -95,7 +96,7 @@ def test_the_command_has_a_line_for_each_broken_law(folder: Path, capsys: pytest
     ("line", "words"),
     [
         ("spare: 1", "spare is no argument of the constructor; no other law was tried"),
-        ("d_model: wide", "TypeError"),
+        ("d_model: wide", "in Flawed.__init__); no other law was tried"),
         ("about: {variants: [{spare: 1}]}", "about.variants of mixer=flawed names spare, no setting of it"),
     ],
 )

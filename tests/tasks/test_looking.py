@@ -103,10 +103,8 @@ def test_a_mistake_is_refused_in_one_line(argv: list[str], words: str, capsys: p
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        *(
-            ("a: [", ", line 1: expected"),
-            ("a: !!python/none", ", line 1: could not determine a constructor"),
-        ),
+        ("a: [", ", line 1: expected"),
+        ("a: !!python/none", ", line 1: could not determine a constructor"),
         *((content, " must hold settings, KEY: VALUE") for content in ("- 1\n- 2", "", "1: 2")),
     ],
 )

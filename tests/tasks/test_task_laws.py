@@ -129,6 +129,8 @@ PLANTED: dict[Change, str] = {
     changed("answers", lambda a, b: b.answers.where((a.examples > 0)[:, None], IGNORED)): "shapes and types",
     _known: "guessing scores chance",
     changed("inputs", lambda _, b: b.inputs + 32): "ranges",
+    changed("positions", lambda _, b: b.positions + 12): "ranges",  # laws below it index by these
+    changed("grups", lambda _, b: b): "shapes and types: ValueError: Got unexpected field names: ['grups']",
 }
 
 

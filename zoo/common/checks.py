@@ -1,7 +1,10 @@
 """Check settings; a ValueError of one line names the rule and the value.  NaN fails numeric checks."""
 
-from collections.abc import Iterable
+import sysconfig
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
+from pathlib import Path
+from traceback import walk_tb
 
 ALIKE = 0.5  # names must be more alike than this, or a suggestion would mislead
 
@@ -72,6 +75,24 @@ def _ratio(one: str, other: str) -> float:
 def one_line(error: BaseException) -> str:
     """Return the error's message in one line, or its class if it has no message."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def violation(reasons: Iterator[str]) -> str | None:
+    """Return the first reason, or None; an error on the way to it is a reason too."""
+    try:
+        return next(reasons, None)
+    except Exception as error:
+        return located(error)
+
+
+def located(error: BaseException) -> str:
+    """Return `reason` and the innermost call in code of a user, else of zoo: "(a.py:16, in A.__init__)"."""
+    installed = ("<", *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    calls = [c for c in walk_tb(error.__traceback__) if not c[0].f_code.co_filename.startswith(installed)]
+    users = [call for call in calls if not str(call[0].f_globals.get("__name__")).startswith("zoo.")]
+    for f, line in (users or calls)[-1:]:
+        return f"{reason(error)} ({Path(f.f_code.co_filename).name}:{line}, in {f.f_code.co_qualname})"
+    return reason(error)
 
 
 def reason(error: BaseException) -> str:

@@ -7,13 +7,12 @@ import sys
 import textwrap
 import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -88,24 +87,23 @@ def _least(table: Table) -> int:
     return sum(widths) + 2 * len(widths)
 
 
-TITLES = {
+FAMILIES = {  # about.family -> its title
     "attention": "Attention",
     "linear": "Linear attention, gated and delta rules",
     "ssm": "State spaces",
     "convolution": "Convolutions",
     "sparse": "Sparse attention and retrieval",
+    "other": "Other",
 }
 
 
 T = TypeVar("T")
 
 
-def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list[T]]:
-    """Return the things by title of their family: known families in order of TITLES, then others by name."""
-    groups: dict[str, list[T]] = {name: [] for name in TITLES}
-    for thing in sorted(things, key=family):
-        groups.setdefault(family(thing), []).append(thing)
-    return {TITLES.get(name, escape(name)): group for name, group in groups.items() if group}
+def by_family(things: Sequence[T], family: Callable[[T], str]) -> dict[str, list[T]]:
+    """Return the things by title of their family, in order of FAMILIES."""
+    groups = {title: [thing for thing in things if family(thing) == name] for name, title in FAMILIES.items()}
+    return {title: group for title, group in groups.items() if group}
 
 
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143

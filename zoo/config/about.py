@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-FAMILY = "other"  # of a mixer whose yaml names none; any word may be one, and gets its own colour in pictures
+from zoo.common.terminal import FAMILIES
+
+FAMILY = "other"  # of a mixer whose yaml names none
 
 
 def about(name: str, mixer: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,6 +25,8 @@ def mistakes(name: str, mixer: Mapping[str, Any]) -> list[str]:
         for key in ("label", "family", "keeps", "paper", "state")
         if not isinstance(texts.get(key, ""), str)
     ]
+    if not wrong and (family := texts["family"]) not in FAMILIES:
+        wrong = [f"about.family (={family!r}) of mixer={name} must be one of {', '.join(FAMILIES)}."]
     return wrong or _knob_mistakes(name, mixer, texts["knob"])
 
 

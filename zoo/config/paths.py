@@ -19,12 +19,27 @@ USER_CONF: ContextVar[Path | None] = ContextVar("USER_CONF", default=None)
 
 
 def check_config_dir(folder: Path | str | None) -> None:
-    """Refuse a --config-dir that is no folder, with a ValueError of one line."""
-    if folder is not None and not Path(folder).is_dir():
-        raise ValueError(f"--config-dir (={folder}) must be a folder with yamls of your own.")
+    """Refuse a --config-dir that is not laid out like conf/, with a ValueError of one line.
+
+    No yaml in it may have the name of ours: records of the two could not be told apart.
+    """
+    if folder is None:
+        return
+    own, rule = Path(folder), f"--config-dir (={folder}) must"
+    ours = {path.relative_to(CONF): path for path in CONF.rglob("*.yaml")}
+    ours |= {Path("sweep", path.name): path for path in SWEEPS.glob("*.yaml")}
+    groups = [own / group for group in sorted({path.parts[0] for path in ours}) if (own / group).is_dir()]
+    if not groups:
+        raise ValueError(f"{rule} be a folder with yamls of your own in mixer/, task/ or the like.")
+    for path in sorted(path for group in groups for path in group.glob("*.yml")):
+        raise ValueError(f"{rule} hold files that end on .yaml: rename {path}.")
+    for name, path in ours.items():
+        if (own / name).exists() and not path.samefile(own / name):
+            raise ValueError(f"{rule} name no yaml as zoo names {path}: rename {own / name}.")
 
 
 def yamls_of(group: str, own: Path | str | None = None) -> dict[str, Path]:
-    """Return name -> yaml of a group; a yaml in the user's folder `own` replaces ours of the same name."""
+    """Return name -> yaml of a group: ours, and those in the user's folder `own`, which is checked first."""
+    check_config_dir(own)
     folders = [CONF] if own is None else [CONF, Path(own)]
     return {path.stem: path for folder in folders for path in sorted((folder / group).glob("*.yaml"))}

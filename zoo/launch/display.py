@@ -15,6 +15,7 @@ from rich.text import Text
 from zoo.common.terminal import console, counted, print_whole, slim
 from zoo.config.cell import Cell, without_starts
 from zoo.launch.remaining import Remaining, duration
+from zoo.launch.run_cell import failing
 from zoo.launch.score_tables import MOST_ROWS, percent, print_results, slice_table, summary
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
@@ -238,7 +239,8 @@ class CellDisplay(_Live):
     def __enter__(self) -> Self:
         from zoo.launch.describe import describe  # torch: seconds, which zoo.status should not cost
 
-        description = describe(self.cell)
+        with failing(self.cell):
+            description = describe(self.cell)
         if self.console.is_terminal:
             lines = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1, 0, 0))
             for key, value in description.items():

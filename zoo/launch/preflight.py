@@ -3,7 +3,7 @@
 import math
 from typing import Any, Literal
 
-from zoo.common.checks import one_line, reason, unknown
+from zoo.common.checks import located, one_line, unknown
 from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
@@ -44,6 +44,8 @@ def _top_level(cell: Cell) -> list[str]:
     valid = [*TOP, *GROUPS, *OPTIONAL]
     errors = [unknown("key", key, valid) for key in config if key not in valid]
     errors += [line for key, hint in TOP.items() for line in arguments.ill_typed(key, config[key], hint)]
+    if not errors and not config["results"]:
+        errors = ["results (='') must name a folder, such as results/demo."]
     if errors:
         return errors
     given = {key: config[key] for key in POSITIVE if config[key] != "auto"}
@@ -131,5 +133,5 @@ def _built(cell: Cell) -> list[str]:
     try:
         check(cell)
     except Exception as error:  # whatever a constructor raises now, it would raise in every attempt
-        return [one_line(error) if isinstance(error, ValueError) else f"cannot be built: {reason(error)}"]
+        return [one_line(error) if isinstance(error, ValueError) else f"cannot be built: {located(error)}"]
     return []

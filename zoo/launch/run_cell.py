@@ -1,7 +1,8 @@
 """Make one attempt at one cell, from an empty folder or a checkpoint to its record."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from zoo.common import interrupts
@@ -24,6 +25,19 @@ class CellFailed(Exception):
         self.cell, self.reason = cell, reason
 
 
+@contextmanager
+def failing(cell: Cell) -> Iterator[None]:
+    """Write error.txt and raise CellFailed where a part of the cell raises or calls sys.exit."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if is_full(error):
+            raise
+        interrupts.check()  # an error with which a library answers an interrupt is no failure
+        store.fail(cell.folder, traceback.format_exc())
+        raise CellFailed(cell, reason(error)) from error
+
+
 def run_cell(
     cell: Cell, report: Callable[[Progress], None], here: dict[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -43,14 +57,8 @@ def run_cell(
             return store.read(folder)
         environment = cell.words | with_source(here or machine(), cell.config)
         store.begin(folder, as_yaml(cell.config), environment)
-        try:
+        with failing(cell):
             outcome = train(cell, folder, report)
-        except (Exception, SystemExit) as error:
-            if is_full(error):
-                raise
-            interrupts.check()  # an error with which a library answers an interrupt is no failure
-            store.fail(folder, traceback.format_exc())
-            raise CellFailed(cell, reason(error)) from error
         finished = record(cell, outcome) | environment
         store.finish(folder, finished)
         return store.read(folder)

@@ -24,7 +24,7 @@ from zoo.common.foreign import all_visible, visible
 from zoo.common.terminal import by_family, command, command_parser, console, fitting, slim
 from zoo.config.about import about, mistakes
 from zoo.config.changes import settings_of
-from zoo.config.paths import CONF
+from zoo.config.paths import yamls_of
 from zoo.config.targets import target
 from zoo.mixers import laws
 from zoo.mixers.base import Mixer
@@ -47,19 +47,18 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the list, or the result of the laws for some mixers.  An unknown mixer exits with one line."""
     args = _parser().parse_intermixed_args(argv)
-    folders = [CONF, args.config_dir] if args.config_dir else [CONF]
     try:
-        listed = {row.name: (folder, row) for folder in folders for row in rows(folder)}
+        files = yamls_of("mixer", args.config_dir)
         for name in args.mixers:
-            if name not in listed:
-                raise ValueError(unknown("mixer", name, listed))
-        chosen = {name: listed[name] for name in args.mixers} or listed
-        cases = [case for name, (folder, _) in chosen.items() for case in cases_of(name, folder)]
+            if name not in files:
+                raise ValueError(unknown("mixer", name, files))
+        chosen = {name: files[name] for name in args.mixers} or files
+        listing = [row(path) for path in chosen.values()]
+        cases = [case for name, path in chosen.items() for case in cases_of(name, path.parents[1])]
     except (ValueError, OmegaConfBaseException) as error:
         sys.exit(f"error: {one_line(error)}")
     if args.laws:
         return _laws(cases)
-    listing = [row for _, row in chosen.values()]
     if args.markdown:
         print(as_markdown(listing), end="")
     else:
@@ -78,15 +77,7 @@ def _laws(cases: Sequence[Case]) -> int:
     return int(failed)
 
 
-def rows(folder: Path) -> list[Row]:
-    """Return a row for each yaml in folder/mixer.  ValueError: the folder has no yaml."""
-    paths = sorted((folder / "mixer").glob("*.yaml"))
-    if not paths:
-        raise ValueError(f"--config-dir (={folder}) must hold mixer/NAME.yaml, and holds none.")
-    return [_row(path) for path in paths]
-
-
-def _row(path: Path) -> Row:
+def row(path: Path) -> Row:
     mixer = all_visible(settings_of(path))
     if wrong := mistakes(path.stem, mixer):
         raise ValueError(wrong[0])

@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
 
-from zoo.common.checks import one_line
+from zoo.common.checks import violation
 from zoo.config.arguments import parameters
 from zoo.config.paths import CONF
+from zoo.mixers import size_formula
 from zoo.mixers.base import Linked, Mixer
 from zoo.mixers.cache import owned
 from zoo.mixers.cases import WIDTH, Case, boundaries, build, longest, mixer_yaml, settings
-from zoo.mixers.size_formula import evaluate
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CHUNKS, LONG = (16, 32, 64, 128), 260
@@ -57,19 +57,11 @@ Law = Callable[[Subject], Iterator[str]]
 def broken(case: Case) -> list[str]:
     """Return a line for each law that the mixer breaks: its name and the first violation."""
     subject = Subject(case)
-    reason = _first(LAWS[0], subject)
+    reason = violation(LAWS[0](subject))
     if reason:
         return [f"{title(LAWS[0])}: {reason}; no other law was tried"]
-    reasons = ((law, _first(law, subject)) for law in LAWS[1:])
+    reasons = ((law, violation(law(subject))) for law in LAWS[1:])
     return [f"{title(law)}: {reason}" for law, reason in reasons if reason]
-
-
-def _first(law: Law, subject: Subject) -> str | None:
-    """Return the first violation of the law, or None; an error that the mixer raises is a violation too."""
-    try:
-        return next(law(subject), None)
-    except Exception as error:
-        return f"{type(error).__name__}: {one_line(error)}"
 
 
 def title(law: Law) -> str:
@@ -411,12 +403,8 @@ def the_formula_of_the_state_is_what_the_state_holds(subject: Subject) -> Iterat
     formula = (mixer_yaml(case.name, case.folder).get("about") or {}).get("state")
     if formula is None and case.folder == CONF:
         yield f"conf/mixer/{case.name}.yaml must have about.state"
-    for seq_len in [*boundaries(case), 1024, 65_536]:
-        if formula is None:
-            return
-        stated, size = evaluate(formula, mixer, seq_len), mixer.state_size(seq_len).resident
-        if stated != size:
-            yield f"about.state gives {stated} after {seq_len} tokens, and state_size {size}"
+    if formula is not None:
+        yield from size_formula.mistakes(formula, mixer, [*boundaries(case), 1024, 65_536])
 
 
 def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:

@@ -9,6 +9,7 @@ and a law compares it with what the state really keeps.
 
 import ast
 import operator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from zoo.mixers.base import Mixer
@@ -30,6 +31,14 @@ FUNCTIONS = {
     "below": lambda numbers, limit: sum(n < limit for n in numbers),
     "popcount": int.bit_count,  # how many digits of the binary number are 1
 }
+
+
+def mistakes(formula: str, mixer: Mixer, lengths: Iterable[int]) -> Iterator[str]:
+    """Yield a line for each length at which the formula is not the size of the mixer's state."""
+    for seq_len in lengths:
+        stated, size = evaluate(formula, mixer, seq_len), mixer.state_size(seq_len).resident
+        if stated != size:
+            yield f"about.state gives {stated} after {seq_len} tokens, and state_size {size}"
 
 
 def evaluate(formula: str, mixer: Mixer, seq_len: int) -> int:

@@ -31,7 +31,7 @@ from zoo.common.foreign import visible
 from zoo.common.terminal import command, command_parser
 from zoo.config.bounds import out_of_bounds
 from zoo.config.changes import changed, setting, settings_of
-from zoo.config.paths import check_config_dir, yamls_of
+from zoo.config.paths import yamls_of
 from zoo.config.targets import make, section
 from zoo.config.words import first_line
 from zoo.tasks import laws, markdown
@@ -48,7 +48,6 @@ def main(argv: list[str] | None = None) -> None:
     try:
         if not 0 <= args.show <= MOST:
             raise ValueError(f"--show (={args.show}) must be at least 0 and at most {MOST}.")
-        check_config_dir(args.config_dir)
         files = yamls_of("task", args.config_dir)
         if args.laws:
             sys.exit(_laws(files, [args.task] if args.task else list(files), args.settings))

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from zoo.common.checks import violation
 from zoo.tasks.base import (
     DATA,
     IGNORED,
@@ -70,7 +71,7 @@ def broken(made: Callable[[int], Task]) -> list[str]:
     subject = Subject(made)
     lines = []
     for law in LAWS:
-        reason = next(law(subject), None)
+        reason = violation(law(subject))
         if reason:
             lines.append(f"{name(law)}: {reason}")
         if reason and law is shapes_and_types:

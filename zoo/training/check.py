@@ -5,11 +5,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from zoo.common.checks import violation
 from zoo.config.cell import Cell
-from zoo.model import outline
+from zoo.mixers import size_formula
+from zoo.model import SequenceModel, outline
 from zoo.results.record import COLUMNS
 from zoo.tasks.base import SPLITS, Task
-from zoo.tasks.batches import longest
 from zoo.tasks.build import task_of
 from zoo.training.lr_schedule import check_schedule
 from zoo.training.optimizer import check_optimizer
@@ -28,7 +29,7 @@ def check(cell: Cell) -> None:
     task = task_of(cell)
     _check_slices(task)
     model = outline(cell)
-    model.check_length(longest(task, *SPLITS))
+    _check_state(cell, task, model)
     check_optimizer(cell.optim, model)
     check_schedule(cell.optim)
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
@@ -36,6 +37,18 @@ def check(cell: Cell) -> None:
         raise ValueError(
             f"the model has {numbers:.1e} parameters and constants, at most {MOST_NUMBERS:.1e} can be."
         )
+
+
+def _check_state(cell: Cell, task: Task, model: SequenceModel) -> None:
+    """Refuse a sequence that is too long, or a state whose size raises or is not what its formula gives."""
+    lengths = sorted({segment.seq_len for split in SPLITS for segment in task.segments(split)})
+    model.check_length(lengths[-1])
+    model.state_size(lengths[-1])
+    formula, mixer = cell.about.get("state"), model.mixers[cell.chosen_layer]
+    if formula is None or cell.mixer_settings not in cell.layers:
+        return
+    if wrong := violation(size_formula.mistakes(formula, mixer, lengths)):
+        raise ValueError(f"about.state (={formula}) of mixer={cell.mixer} must be the state's size: {wrong}.")
 
 
 def check_logger(cell: Cell) -> None:
