@@ -42,8 +42,8 @@ def run_cell(
         if store.is_done(folder):
             return store.read(folder)
         environment = cell.words | with_source(here or machine(), cell.config)
-        store.begin(folder, as_yaml(cell.config), environment)
         try:
+            store.begin(folder, as_yaml(cell.config), environment)
             outcome = train(cell, folder, report)
         except (Exception, SystemExit) as error:
             if is_full(error):
