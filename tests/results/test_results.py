@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import zipfile
 from pathlib import Path
 from typing import Any, cast
 
