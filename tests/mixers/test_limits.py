@@ -1,4 +1,4 @@
-"""Mixers that are others in a limit; floors, rates and slots that their settings state."""
+"""Mixers that are others in a limit; floors, rates, slots and signs that their settings state."""
 
 from dataclasses import dataclass, field
 from inspect import signature

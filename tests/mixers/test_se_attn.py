@@ -1,4 +1,4 @@
-"""SE-Attn: causality, the size of its state, and the chunks that it draws."""
+"""SE-Attn: no retrieval, the size of its state, and the chunks that it draws."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""TTT: its state inside a mini-batch, initial values and sizes."""
+"""TTT: sizes of its state, and initial values."""
 
 import pytest
 import torch
