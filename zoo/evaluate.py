@@ -28,7 +28,7 @@ from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
 from zoo.results.home import WEIGHTS, meant, opened, shown
 from zoo.results.reading import INCOMPLETE, left_out
-from zoo.results.source import targets
+from zoo.results.source import other_source, targets
 
 HELP = """Ask trained cells something new, without training them again.
 
@@ -80,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
         records, damaged = _records(runs)
         inquiries = _inquiries(records, asking, [*args.trust, *_named(args.config_dir)])
+        if note := other_source([(one.record, one.cell.config) for one in inquiries]):
+            print(f"note: {note}; the answers are those of the code as it is now", file=sys.stderr)
         return _answer(inquiries, asking, args.form) or (INCOMPLETE if damaged else OK)
     except HydraException as error:
         return say(first_line(error), USAGE)

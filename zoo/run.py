@@ -121,7 +121,7 @@ def _run_checked(cell: Cell) -> None:
     rerun.adopt([cell])
     display.report(record)
     if was_done and (warning := other_source([(record, cell.config)])):
-        display.console.print(warning, markup=False, soft_wrap=True)
+        display.console.print(f"{warning}; rerun=true runs it again", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import zoo.kernels.short_conv.shifted as shifted
-from tests.kernels import cases
-from tests.kernels.agreement import members_as_alone
 from tests.mixers.built import built
 from zoo.kernels.fft_conv import fft_conv
-from zoo.kernels.short_conv import short_conv_shifted
 from zoo.mixers import BaseConv, Hyena, LongConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
-from zoo.mixers.short_conv import ShortConv
 from zoo.mixers.state import StateSize
 
 
@@ -125,24 +120,3 @@ def test_double_exponential_weights_fade_at_a_rate_for_each_channel():
     flat = LongConv(d_model=64, max_len=4096, init="normal", squash=0.0).conv.taps
     assert flat.std().item() == pytest.approx(0.002, rel=0.05)
     assert math.isclose(flat[:, :100].std().item(), flat[:, -100:].std().item(), rel_tol=0.1)
-
-
-@pytest.mark.parametrize("kernel_size", [1, 3, 10])
-def test_goes_on_from_its_tail(kernel_size: int):
-    conv = ShortConv(5, kernel_size).double()
-    x = torch.randn(2, 13, 5, dtype=torch.float64)
-    whole, _ = conv(x)
-    parts, tail = [], None
-    for piece in x.split([1, 2, 6, 4], dim=1):
-        y, tail = conv(piece, tail)
-        assert tail[0].numel() == conv.tail_size()
-        parts.append(y)
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
-
-
-@pytest.mark.parametrize("cached", [1, 60, 1 << 18])  # scalars: one sequence at a time, two, all
-@pytest.mark.parametrize(("length", "with_tail"), [(7, False), (7, True), (2, False), (1, True)])
-def test_members_are_convolved_some_sequences_at_a_time(cached, length, with_tail, monkeypatch):
-    monkeypatch.setattr(shifted, "CACHED", cached)
-    inputs = cases.short_conv(length, 4, True, with_tail, 5)
-    members_as_alone(short_conv_shifted, inputs, [None if x is None else 0 for x in inputs])

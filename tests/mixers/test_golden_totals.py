@@ -48,36 +48,27 @@ PURE = [  # two layers of the mixer, nothing before them; published counts leave
     ("bigbird", 64, {"window": 12, "num_global": 8, "num_random": 8}, 2 * 2 * 7 * 4 * 64, 6912),
     ("bigbird", 64, {"window": 384, "num_global": 256, "num_random": 256}, 2 * 2 * 7 * 128 * 64, 191744),
     ("mamba", 64, {"d_state": 8}, 2048, 2816),
-    ("mamba", 64, {"d_state": 16}, 4096, 4864),
     ("mamba", 64, {"d_state": 24}, 6144, 6912),
     ("mamba", 256, {"d_state": 8}, 8192, 11264),
-    ("mamba", 256, {"d_state": 16}, 16384, 19456),
     ("mamba", 256, {"d_state": 24}, 24576, 27648),
     ("mamba2", 64, {"d_state": 8}, 2048, 2912),
-    ("mamba2", 64, {"d_state": 16}, 4096, 5056),
     ("mamba2", 128, {"d_state": 16}, 8192, 9920),
     ("mamba2", 256, {"d_state": 24}, 24576, 27936),
     ("hyena", 64, {}, 131072, 131840),
-    ("hyena", 128, {}, 262144, 263680),
     ("hyena", 256, {}, 524288, 527360),
     ("h3", 64, {"d_state": 16}, 2048, 6016),
-    ("h3", 128, {"d_state": 32}, 8192, 24320),
     ("h3", 256, {"d_state": 64}, 32768, 97792),
     ("deltanet", 64, {}, 4096, 5248),  # d^2 / 2 a layer, and 9 d
-    ("deltanet", 128, {}, 16384, 18688),
     ("deltanet", 256, {}, 65536, 70144),
     ("gated_deltanet", 64, {}, 8192, 9728),  # 2 d^2 / heads a layer, and 12 d
-    ("gated_deltanet", 128, {}, 32768, 35840),
     ("gated_deltanet", 256, {}, 131072, 137216),
     ("gated_deltaproduct", 64, {"num_householder": 1}, None, 9728),  # one memory, longer tails
-    ("gated_deltaproduct", 64, {"num_householder": 2}, None, 10880),
     ("gated_deltaproduct", 64, {"num_householder": 4}, None, 13184),
     ("kimi_delta_attention", 64, {}, 4096, 5248),
     ("kimi_delta_attention", 128, {}, 16384, 18688),
     ("gated_slot_attention", 64, {"num_slots": 64}, 16384, 16384),  # 2 slots d a layer
     ("gated_slot_attention", 128, {"num_slots": 32}, 16384, 16384),
     ("gla", 64, {}, 2048, 2048),  # d^2 / 4 a layer
-    ("gla", 128, {}, 8192, 8192),
     ("gla", 256, {}, 32768, 32768),
     ("hgrn2", 64, {"num_heads": 2}, 4096, 4096),  # d times the expansion a layer
     ("hgrn2", 128, {"num_heads": 4}, 8192, 8192),
@@ -86,11 +77,13 @@ PURE = [  # two layers of the mixer, nothing before them; published counts leave
     ("mesanet", 64, {"num_heads": 2}, None, 8960),
     ("rwkv4", 64, {}, None, 512),  # four vectors a layer
     ("rwkv7", 64, {}, 8192, 8320),  # and the token shift
-    ("rwkv7", 128, {}, 16384, 16640),
     ("rwkv7", 256, {}, 32768, 33280),
     ("s4d", 64, {"d_state": 64}, 8192, 8192),
     ("long_conv", 64, {"max_len": 256}, 2 * 1024 * 64, 2 * 255 * 64),
     ("nystromformer", 128, {"num_heads": 1, "num_landmarks": 16}, 8192, 262144),
+    ("linear_identity", 64, {"num_heads": 4}, 2048, 2048),  # features by value channels of each head
+    ("cosformer", 64, {}, 2 * 32 * 65, 2 * 32 * 65),
+    ("performer", 64, {"feature_map": {"num_features": 256}}, 2 * 256 * 65, 2 * 256 * 65),
     ("scatterbrain", 64, {"num_heads": 2, "window": 16, "num_features": 32}, 8320, 8064),  # 2 sums of 2112
 ]
 

@@ -1,15 +1,17 @@
-"""Mixers that are others in a limit; floors, rates and slots that their settings state."""
+"""Mixers that are others in a limit; floors, rates, slots and signs that their settings state."""
 
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.mixers.built import X, built
+from zoo import mixers
 from zoo.mixers import HGRN2, Raven
 from zoo.mixers.base import Mixer
+from zoo.mixers.named import stems
 
 
 @dataclass(frozen=True)
@@ -75,32 +77,6 @@ def test_a_mixer_equals_another_in_the_limit(limit: Limit):
         assert not torch.allclose(away(x), other(x), rtol=1e-3)
 
 
-def test_slots_without_their_weights_would_go_on_wrong():
-    """fla drops them between two calls."""
-    mixer = built("BoundedMemoryAttention", num_heads=2)
-    _, state = mixer.extend(X[:, :15])
-    forgotten = mixer.extend(X[:, 15:], state._replace(log_z=torch.full_like(state.log_z, -torch.inf)))[0]
-    assert (forgotten - mixer(X)[:, 15:]).abs().max() > 0.1
-
-
-def test_a_minlstm_goes_on_from_h_itself():
-    """The public one resumes from log g(h), another number."""
-    mixer = built("MinLSTM")
-    _, state = mixer.extend(X[:, :15])
-    torch.testing.assert_close(mixer.extend(X[:, 15:], state)[0], mixer(X)[:, 15:])
-    other = state._replace(h=torch.where(state.h >= 0, state.h + 0.5, state.h.sigmoid()))
-    assert not torch.allclose(mixer.extend(X[:, 15:], other)[0], mixer(X)[:, 15:])
-
-
-def test_no_step_towards_an_orthogonal_matrix_is_the_memory_over_its_norm():
-    mixer, other = built("MLSTMOrthogonal", num_heads=2, steps=0), built("MLSTM", num_heads=2)
-    q, k, v = torch.randn(3, 2, 2, 30, 16, dtype=torch.float64)
-    log_i, log_f = torch.randn(2, 2, 2, 30, dtype=torch.float64)
-    (h, state), (wanted, same) = (m._cell(q, k, v, log_i, F.logsigmoid(log_f), None) for m in (mixer, other))
-    torch.testing.assert_close(F.normalize(h, dim=-1), F.normalize(wanted, dim=-1))
-    torch.testing.assert_close(state, same)
-
-
 def test_five_steps_bring_a_memory_of_low_rank_to_ones_alone():
     mixer = built("MLSTMOrthogonal", num_heads=2)
     S = torch.randn(64, 4, dtype=torch.float64) @ torch.randn(4, 64, dtype=torch.float64)
@@ -120,41 +96,6 @@ def test_a_row_begins_by_itself_whatever_the_others_did():
     y, _ = mixer.extend(X, type(state)(*zero, tail))
     torch.testing.assert_close(y[0], mixer(X)[0])
     torch.testing.assert_close(y[1], mixer.extend(X, state)[0][1])
-
-
-def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
-    """H2O's code hides a token, shows it again later, and adds the scores of all rows."""
-    mixer = built("H2O", num_heads=2, budget=6, recent=2)
-    q, k, _ = mixer.qkv(4 * X)
-    visible, _, _ = mixer._evict(q, k, None, 0)
-    age = torch.ones(30, 30).tril().bool()
-    assert not ((visible[:, :, 1:] & ~visible[:, :, :-1]) & age[:-1]).any()
-    assert (visible.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
-    assert not torch.equal(visible[0], visible[1])
-
-
-def test_a_call_that_ends_anywhere_leaves_snapkv_one_way_to_go_on():
-    """SnapKV's code compresses where the prompt ends, and never again: the cache grows."""
-    mixer = built("SnapKV", num_heads=2, budget=6, recent=3)
-    counts = [mixer.extend(X[:, :n])[1].k.shape[2] for n in range(1, 31)]
-    assert counts[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 6, 7, 8, 6] and max(counts) == 8
-    q, k, _ = mixer.qkv(4 * X)
-    visible, alive, _ = mixer._evict(q, k, None, 0)
-    before, after = visible[:, :, 8, :9], visible[:, :, 9, :9]  # the 9th token fills it
-    assert before.all() and (after.sum(-1) == 6).all() and after[..., 6:].all()
-    assert (alive.sum(-1) == 6).all() and not torch.equal(after[0], after[1])
-
-
-def test_snapkv_keeps_the_neighbours_of_what_the_last_queries_read():
-    """The mean over neighbours keeps them; without it only the best key would stay."""
-    mixer = built("SnapKV", num_heads=1, budget=20, recent=15)
-    q, k = torch.zeros(2, 1, 1, 35, 16, dtype=X.dtype)
-    k[..., 9, 0] = 20
-    q[..., 20:, 0] = 4
-    assert mixer._evict(q, k, None, 0)[1].squeeze().nonzero().flatten().tolist() == [
-        *range(7, 12),
-        *range(20, 35),
-    ]
 
 
 @pytest.mark.parametrize("layer", [0, 1, 3])
@@ -191,16 +132,17 @@ def test_heads_forget_at_the_rates_of_the_released_model():
     assert decay_factors(0, 1) == pytest.approx((-rates * (1 + 1e-5)).exp().tolist(), rel=1e-12)
 
 
-def test_a_slot_that_was_not_chosen_stays_as_it_is_bit_for_bit():
-    mixer = Raven(d_model=16, num_heads=2, num_slots=6, num_chosen=2).double()
-    for before in (mixer.extend(X[:, :20])[1], mixer.extend(X[:, :7])[1]):
-        _, after = mixer.extend(X[:, 20:21], before)
-        changed = (after.keys != before.keys).any(-1)
-        assert torch.equal(changed, (after.values != before.values).any(-1))
-        assert (changed.sum(-1) == 2).all()
-
-
 def test_ties_go_to_the_lowest_slot():
     mixer = Raven(d_model=16, num_heads=1, num_slots=6, num_chosen=2).double()
     torch.nn.init.zeros_(mixer.keep.weight)
     assert ((mixer._log_decay(X) < 0) == torch.tensor([True, True, False, False, False, False])).all()
+
+
+MAY_TURN = [name for name in stems() if "allow_neg_eigval" in signature(getattr(mixers, name)).parameters]
+
+
+@pytest.mark.parametrize("name", MAY_TURN)
+def test_a_write_turns_an_old_answer_around_only_where_it_may(name: str):
+    """The definitions read this factor of beta off the mixer."""
+    assert built(name, num_heads=2, allow_neg_eigval=False).most == 1.0
+    assert built(name, num_heads=2, allow_neg_eigval=True).most == 2.0

@@ -5,15 +5,14 @@ from copy import deepcopy
 import pytest
 import torch
 
-from tests.mixers.built import LINEAR, built, tokens
+from tests.mixers.built import LINEAR, built
 from tests.registry import cases, compose
 from zoo.config.paths import CONF
 from zoo.kernels.linear_attention import chunked as linear_attention_chunked
 from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked
 from zoo.mixers import linear_attention as module
 from zoo.mixers.cases import Case, build, settings
-from zoo.mixers.feature_maps import DPFP, Hedgehog, Performer
-from zoo.mixers.state import StateSize
+from zoo.mixers.feature_maps import Hedgehog, Performer
 from zoo.model import build_model
 
 F64 = torch.float64
@@ -70,11 +69,6 @@ def test_favor_of_keys_along_its_rows_stays_finite():
     assert aligned.grad is not None and aligned.grad.isfinite().all()
 
 
-def test_cosformer_does_not_look_at_the_length():
-    mixer, x = built("CosFormer", num_heads=1, feature_map={"max_len": 40}), tokens(40)
-    torch.testing.assert_close(mixer(x[:, :9]), mixer(x)[:, :9])
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("case", [case for case in cases(CONF) if "feature_map" in settings(case)], ids=str)
 def test_only_weights_of_one_sign_are_divided_by_their_sum(case: Case):
@@ -82,31 +76,6 @@ def test_only_weights_of_one_sign_are_divided_by_their_sum(case: Case):
     mixer = build(case)
     q, k = mixer._learned(*torch.randn(2, 1, 1, 30, mixer.feature_dim, dtype=F64))
     assert mixer.eps is None or (mixer.map.weights(q, k) >= 0).all()
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["LinearReLU", "CosFormer"])
-def test_a_query_of_negative_channels_still_reads(name: str):
-    """A relu of exactly zero leaves 0 / eps: nothing read, and gradients of 1 / eps beside it."""
-    mixer = built(name, 8, num_heads=2, feature_dim=3)
-    mixer.out_proj.weight.copy_(torch.eye(8))
-    k = 1 + torch.rand(1, 2, 30, 3, dtype=F64)
-    mixer._heads = lambda x: (-k, k, torch.ones(1, 2, 30, 4, dtype=F64))
-    torch.testing.assert_close(
-        mixer(torch.zeros(1, 30, 8, dtype=F64))[0, 5:], torch.ones(25, 8).double(), atol=0.1, rtol=0
-    )
-
-
-def test_dpfp_sees_negative_channels_and_never_gives_a_negative_feature():
-    """fla once had [relu(x), -relu(x)] in place of [relu(x), relu(-x)]."""
-    x = torch.randn(500, 6, dtype=F64)
-    for nu in (1, 3):
-        phi = DPFP(6, nu)
-        assert phi(x).min() >= 0
-        assert (phi(-x.abs()).sum(-1) > 0).all()
-    torch.testing.assert_close(
-        DPFP(2, 1)(torch.tensor([2.0, -3.0])), torch.tensor([2.0, 0, 0, 3]) * torch.tensor([3.0, 2, 0, 0])
-    )
 
 
 def test_all_poly_keeps_its_own_initial_values_in_a_model():
@@ -134,32 +103,6 @@ def test_tie_qk_shares_the_maps_parameters_of_queries_and_keys(name: str, extra:
         sizes[tie] = sum(p.numel() for p in mixer.parameters())
         assert (mixer.key_map is None) == (tie or extra == 0)
     assert sizes[False] - sizes[True] == extra
-
-
-@torch.no_grad()
-def test_decay_leaves_the_denominator_alone():
-    """Equal values come out smaller: what fades from the numerator stays in the sum of weights."""
-    mixer = built("Based", 8, num_heads=4, feature_dim=3, decay="per_head")
-    mixer.decay.gate_proj.weight.zero_()
-    mixer.out_proj.weight.copy_(torch.eye(8))
-    q, k = torch.zeros(2, 1, 4, 30, 3, dtype=F64)
-    mixer._heads = lambda x: (q, k, torch.ones(1, 4, 30, 2, dtype=F64))
-    y = mixer(torch.zeros(1, 30, 8, dtype=F64))[0, :, ::2]
-    t, gamma = torch.arange(1, 31, dtype=F64)[:, None], 1 - 2.0 ** (-3 - torch.arange(4, dtype=F64))
-    torch.testing.assert_close(y, (1 - gamma**t) / (1 - gamma) / (t + 1e-6))
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "count"),
-    [
-        ("Based", {"num_heads": 4}, 4 * 153 * 17),
-        ("LinearIdentity", {"num_heads": 4}, 4 * 16 * 16),
-        ("CosFormer", {"num_heads": 1}, 32 * 65),
-        ("Performer", {"num_heads": 1, "feature_map": {"num_features": 256}}, 256 * 65),
-    ],
-)
-def test_state_counts(name: str, settings: dict, count: int):
-    assert built(name, 64, feature_dim=16, **settings).state_size(9) == StateSize(count, count, count)
 
 
 @pytest.mark.parametrize("scale", [1, 30, 1000])

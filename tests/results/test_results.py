@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import zipfile
 from pathlib import Path
 from typing import Any, cast
 
@@ -149,7 +150,7 @@ def test_a_record_dates_the_start_and_end_of_a_cell(tmp_path: Path, monkeypatch:
     times = iter(f"2026-11-24T00:00:0{i}Z" for i in range(9))
     monkeypatch.setattr(store, "_now", lambda: next(times))
     store.begin(tmp_path, "", {})
-    (tmp_path / "last.ckpt").touch()
+    zipfile.ZipFile(tmp_path / "last.ckpt", "w").close()
     store.begin(tmp_path, "", {})
     store.finish(tmp_path, {})
     result = json.loads((tmp_path / "result.json").read_text())

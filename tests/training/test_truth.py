@@ -3,7 +3,10 @@
 import json
 import shutil
 import sys
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,6 +16,7 @@ from torch import Tensor
 
 from tests.command import SMALL, Zoo
 from tests.training.tiny import tiny
+from zoo import evaluate
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
 from zoo.kernels.choice import kernels
@@ -60,20 +64,64 @@ scale: 1.0
 
 
 class Lying(Mixer[tuple[Tensor, ...]]):
-    """A state of the last three inputs, claimed to be `extra` larger; outputs read `ahead` tokens ahead."""
+    """A state of the last three inputs, claimed to be `extra` larger; outputs read `ahead` tokens ahead.
 
-    def __init__(self, extra: int = 0, ahead: int = 0, weight: float = 0.1) -> None:
+    more: inputs that it keeps without a claim, of more than 40.
+    """
+
+    def __init__(self, extra: int = 0, ahead: int = 0, weight: float = 0.1, more: int = 0) -> None:
         super().__init__()
-        self.extra, self.ahead, self.weight = extra, ahead, weight
+        self.extra, self.ahead, self.weight, self.more = extra, ahead, weight, more
 
     def extend(self, x: Tensor, state: tuple[Tensor, ...] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
         past = x if state is None else torch.cat((*state, x), 1)
         later = F.pad(x, (0, 0, 0, self.ahead))[:, self.ahead :]
-        return x + self.weight * later * (self.ahead > 0), (past[:, -3:],)
+        return x + self.weight * later * (self.ahead > 0), (past[:, -3 - self.more * (past.shape[1] > 40) :],)
 
     def state_size(self, seq_len: int) -> StateSize:
         size = min(seq_len, 3) * 16 + (self.extra if seq_len > 20 else 0)
         return StateSize(None, size, size)
+
+
+class Whole(Mixer[Any]):
+    """A mixer without memory, whose `forward` is any function, and whose `extend` returns its inputs."""
+
+    def __init__(self, whole: Callable[[Tensor], Tensor], state: object = (), size: object = 0) -> None:
+        super().__init__()
+        self.whole, self.state, self.size = whole, state, size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.whole(x)
+
+    def extend(self, x: Tensor, state: object = None) -> tuple[Tensor, object]:
+        return x, self.state
+
+    def state_size(self, seq_len: int) -> StateSize:
+        return StateSize(None, self.size, 0) if isinstance(self.size, int | float) else self.size  # pyright: ignore
+
+
+def means_of_chunks(x: Tensor) -> Tensor:
+    return x + x.unflatten(1, (-1, 4)).mean(2, keepdim=True).expand(-1, -1, 4, -1).flatten(1, 2)
+
+
+FAULTS: dict[str, Mixer] = {
+    r" says causal=True, and its outputs change when later": Whole(means_of_chunks),
+    r" gives other outputs for the same tokens once more: ": Whole(lambda x: x + torch.rand_like(x)),
+    r" gives other outputs by `extend`, on 5 tokens and the rest, than by `forward` on all 8: ": Whole(
+        lambda x: 2 * x
+    ),
+    r"^a state must be a NamedTuple of tensors, and has a dict in it": Whole(Tensor.clone, state={}),
+    r"^StateSize.resident \(=0.5\) must be an integer: divide by // ": Whole(Tensor.clone, size=0.5),
+    r"^state_size must return a StateSize, and returned '7'": Whole(Tensor.clone, size="7"),
+    r" holds 80 scalars after 64 tokens, and its state_size says 48": Lying(more=2),
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_a_faulty_mixer_is_refused(message: str):
+    truth.check_model(model_with(Whole(Tensor.clone)), 8, 64)
+    with pytest.raises(ValueError, match=message):
+        truth.check_model(model_with(FAULTS[message]), 8, 64)
 
 
 def model_with(mixer: Mixer, layer: int = 1) -> SequenceModel:
@@ -97,7 +145,7 @@ def test_a_mixer_that_reads_the_future_is_refused(ahead: int, weight: float):
     lying = Lying(ahead=ahead, weight=weight)
     with pytest.raises(ValueError, match=r"^Lying \(layer 0\) says causal=True, .* set causal=False on it"):
         truth.check_model(model_with(lying, layer=0), 8, 16)
-    lying.causal = False
+    lying.causal = lying.exact_decode = False
     truth.check_model(model_with(lying, layer=0), 8, 16)
 
 
@@ -183,8 +231,10 @@ def test_other_source_is_reported_and_rerun_replaces_the_record(mine: Zoo, tmp_p
     (tmp_path / "beside.py").write_text("FACTOR = 2.0\n")
     forget()
     code, out, _ = mine(*ONE)
-    assert out.splitlines()[-1] == "made by other source of truth_mixer.Mine; rerun=true does it once more"
+    assert out.splitlines()[-1] == "made by other source of truth_mixer.Mine; rerun=true runs it again"
     assert json.loads((folder / "result.json").read_text()) == record
+    assert evaluate.main([str(folder), "evaluation=scores", "--config-dir", str(tmp_path / "conf")]) == 0
+    assert "note: made by other source of truth_mixer.Mine; the answers are" in mine.capfd.readouterr().err
     code, out, err = mine(*ONE, "rerun=true")
     assert (code, err, "not done again" in out) == (0, "", False)
     again = parse((folder / "result.json").read_text(), folder)
@@ -227,7 +277,7 @@ def test_a_sweep_replaces_records_when_all_are_new(
     mine.capfd.readouterr()
     run_sweep(made, words, 1)
     message = (
-        "2 of the 2 done cells were made by other source of truth_mixer.Mine; rerun=true does them once more"
+        "2 of the 2 done cells were made by other source of truth_mixer.Mine; rerun=true runs them again"
     )
     assert message in mine.capfd.readouterr().out.splitlines() and len(ran) == 2
     again = [[*one, "rerun=true"] for one in words]
@@ -285,6 +335,24 @@ def test_a_rerun_started_by_other_source_starts_over(mine: Zoo, tmp_path: Path):
     (cell.folder / "env.json").write_text(json.dumps({"source": noted | {"truth_mixer.Mine": "0"}}))
     rerun.prepare(cell)
     assert not cell.folder.exists() and (cell.place / "result.json").read_text() == "old"
+
+
+def test_a_checkpoint_of_other_source_is_refused(mine: Zoo, tmp_path: Path):
+    cell = cell_of(tmp_path)
+    cell.folder.mkdir(parents=True)
+    zipfile.ZipFile(cell.folder / "last.ckpt", "w").close()
+    noted = {"source": source.source(cell.config) | {"truth_mixer.Mine": "0"}}
+    (cell.folder / "env.json").write_text(json.dumps(noted))
+    message = (
+        "last.ckpt was written by other source of truth_mixer.Mine: delete it, and its cell starts anew."
+    )
+    code, _, err = mine(*ONE)
+    assert (code, len(err.splitlines())) == (2, 1) and message in err
+    with pytest.raises(CellFailed, match=message):
+        run_cell(cell, Mock())
+    assert json.loads((cell.folder / "env.json").read_text()) == noted
+    (cell.folder / "last.ckpt").unlink()
+    assert mine(*ONE)[0] == 0
 
 
 def test_an_impossible_rerun_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zoo.config.cell import Cell
 from zoo.results import lease, store
-from zoo.results.source import changed
+from zoo.results.source import changed, source
 
 
 def prepare(cell: Cell) -> None:
@@ -27,7 +27,7 @@ def prepare(cell: Cell) -> None:
     if (
         cell.folder.is_dir()
         and not lease.holder(cell.folder)
-        and changed(store.last_attempt(cell.folder), cell.config)
+        and changed(store.last_attempt(cell.folder), source(cell.config))
     ):
         shutil.rmtree(cell.folder)
 

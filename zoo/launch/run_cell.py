@@ -56,8 +56,8 @@ def run_cell(
         if store.is_done(folder):
             return store.read(folder)
         environment = cell.words | with_source(here or machine(), cell.config)
-        store.begin(folder, as_yaml(cell.config), environment)
         with failing(cell):
+            store.begin(folder, as_yaml(cell.config), environment)
             outcome = train(cell, folder, report)
         finished = record(cell, outcome) | environment
         store.finish(folder, finished)

@@ -15,7 +15,7 @@ from zoo.launch.preflight import Validator
 from zoo.launch.process_pool import OUTPUT, PRELOADED, Pool
 from zoo.results import lease, manifest, store
 from zoo.results.outcome import Failure
-from zoo.results.source import other_source
+from zoo.results.source import other_source, source
 
 
 class SweepFailed(Exception):
@@ -85,7 +85,8 @@ def newest(cell: Cell) -> Path:
 def made_otherwise(cells: Iterable[Cell]) -> str | None:
     """Return a line about done cells that other source code made and that are not to run again."""
     done = [cell for cell in cells if not cell.rerun and store.is_done(cell.folder)]
-    return other_source([(store.read(cell.folder), cell.config) for cell in done])
+    note = other_source([(store.read(cell.folder), cell.config) for cell in done])
+    return note and f"{note}; rerun=true runs them again"
 
 
 def make_folders(cells: Sequence[Cell]) -> None:
@@ -124,14 +125,15 @@ def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
     """Return the problems of a cell and, if `here`, of this machine.  ValueError: its folder is damaged."""
     errors = validator.problems(cell) or _refused(cell, here)
     if not errors:
-        _check_folder(cell.folder)
+        _check_folder(cell)
     return errors
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(cell: Cell) -> None:
+    folder = cell.folder
     try:
         store.check_place(folder)
-        store.check_checkpoint(folder)
+        store.check_checkpoint(folder, None if cell.rerun else source(cell.config))  # rerun starts over
         if store.is_done(folder):
             store.read(folder)
     except OSError as error:

@@ -26,6 +26,15 @@ class StateSize:
     touched: int
     aux_ints: int = 0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a count that is no integer, such as a quotient."""
+        for name in self.__slots__:
+            count = getattr(self, name)
+            if type(count) is not int and (name, count) != ("paper", None):
+                raise ValueError(
+                    f"StateSize.{name} (={count}) must be an integer: divide by // in place of /."
+                )
+
     @classmethod
     def read_whole(cls, resident: int, paper: int | None = None) -> "StateSize":
         """Return the size of a state that every step reads whole, as recurrent mixers and attention do."""
@@ -37,8 +46,13 @@ class StateSize:
 
 
 def total(sizes: Iterable[StateSize]) -> StateSize:
-    """Sum the sizes of several layers.  `paper` is None as soon as one layer's is."""
+    """Sum the sizes of several layers.  `paper` is None as soon as one layer's is.
+
+    ValueError: something else than a StateSize, which a mixer's `state_size` may have returned.
+    """
     sizes = list(sizes)
+    if strange := [size for size in sizes if not isinstance(size, StateSize)]:
+        raise ValueError(f"state_size must return a StateSize, and returned {strange[0]!r}.")
     papers = [size.paper for size in sizes if size.paper is not None]
     return StateSize(
         paper=sum(papers) if len(papers) == len(sizes) else None,

@@ -32,25 +32,23 @@ def with_source(known: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
     return dict(known) if "source" in known else {"source": source(config), **known}
 
 
-def changed(record: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """Return the parts of a done cell whose source has changed; none if its record names no source."""
+def changed(record: Mapping[str, Any], source: Mapping[str, str]) -> list[str]:
+    """Return the parts whose source is not what a record or env.json notes; none if it notes no source."""
     noted = record.get("source")
     if not isinstance(noted, dict):
         return []
-    return [name for name, now in source(config).items() if noted.get(name, now) != now]
+    return [name for name, now in source.items() if noted.get(name, now) != now]
 
 
 def other_source(done: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str | None:
     """Return a line on the done cells, (record, config) each, that other source made; None: no such cell."""
-    made = [names for record, config in done if (names := changed(record, config))]
+    made = [names for record, config in done if (names := changed(record, source(config)))]
     if not made:
         return None
     names = sorted({name for names in made for name in names})
     shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     which = "made" if len(done) == 1 else f"{len(made)} of the {len(done)} done cells were made"
-    return (
-        f"{which} by other source of {shown}; rerun=true does {'it' if len(made) == 1 else 'them'} once more"
-    )
+    return f"{which} by other source of {shown}"
 
 
 def targets(value: Any) -> Iterator[str]:

@@ -18,7 +18,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from zoo.results.atomic import room, write
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
 from zoo.results.reading import Reading, is_done, parsed, read
 from zoo.results.record import SCHEMA, TIME, is_time
+from zoo.results.source import changed
 
 __all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # and the functions below
 
@@ -105,11 +106,20 @@ def error(folder: Path) -> str:
     return visible(next((line.strip() for line in message if line.strip() and line[0] != " "), "unknown"))
 
 
-def check_checkpoint(folder: Path) -> None:
-    """Raise ValueError for a last.ckpt that was cut off, before anything trains on it."""
+def check_checkpoint(folder: Path, source: Mapping[str, str] | None = None) -> None:
+    """Raise ValueError for a last.ckpt that was cut off or that other source wrote, before training on it.
+
+    source: the hashes of the cell's parts now (`zoo.results.source`); None: do not compare.
+    """
     path = folder / "last.ckpt"
-    if path.exists() and not (path.is_file() and zipfile.is_zipfile(path)):
+    if not path.exists():
+        return
+    if not (path.is_file() and zipfile.is_zipfile(path)):
         raise ValueError(f"{path} is not a complete checkpoint: delete it, and its cell starts anew.")
+    if other := changed(last_attempt(folder), source or {}):
+        raise ValueError(
+            f"{path} was written by other source of {', '.join(other)}: delete it, and its cell starts anew."
+        )
 
 
 def check_place(folder: Path) -> None:
@@ -141,7 +151,11 @@ def check_writable(results: Path) -> None:
 
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
-    """Write what is known before training, and delete the remains of a failed or killed attempt."""
+    """Write what is known before training, and delete the remains of a failed or killed attempt.
+
+    ValueError: see `check_checkpoint`.
+    """
+    check_checkpoint(folder, environment.get("source"))
     drop_halves(folder)
     (folder / "error.txt").unlink(missing_ok=True)
     goes_on = (folder / "last.ckpt").exists()

@@ -1,10 +1,12 @@
 """Check what a model claims about itself on live tensors, before anything trains.
 
-Its memory must be what its parts' `state_size` says, and a causal part must not see the future.  The laws in
-tests/ check both for zoo's own mixers; this module checks any mixer, a user's too, on a few tokens.
+Its memory must be what its parts' `state_size` says, decoding must give the outputs of training, and a causal
+part must not see the future.  The laws of zoo.mixers check this thoroughly; this module checks any mixer that
+is about to train, a user's too, on a few tokens.
 """
 
 import copy
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 SHORT = 64  # the most tokens of a check, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary of the state is looked for beyond them
 TOLERANCE = 1e-3  # of the largest output: in an FFT later inputs change the rounding of earlier outputs
+Found = tuple[int, str]  # a layer, and what is wrong with it
 
 
 def check_run(run: "Run") -> None:
@@ -35,23 +38,27 @@ def check_model(model: SequenceModel, shortest: int, longest: int, kernel_choice
 
     shortest, longest: lengths of the task's sequences.  kernel_choice: the cell's `kernels`.  The model, the
     generators and the record of kernels stay as they are.  A layer that is not causal, and all layers above
-    it, may see the future.  ValueError, in one line: a layer keeps more or less than it claims, or sees the
-    future; or none of its ops has the implementation that is asked for.
+    it, may see the future.  ValueError, in one line: a layer keeps more or less than it claims, sees the
+    future, draws at random or decodes otherwise than it trains; or none of its ops has the implementation
+    that is asked for.
     """
-    tried = copy.deepcopy(model).eval()
+    tried, short = copy.deepcopy(model).eval(), min(shortest, SHORT)
     with torch.random.fork_rng(devices=[]), kernels("auto"):
         for seq_len in _lengths(model, shortest, longest):
             _check_memory(tried, seq_len)
-        _check_order(tried, min(shortest, SHORT))
+        if short > 1:
+            _check_twice(tried, short, _in_order)
+            _check_twice(tried, short, _as_decoded)
         check_served(kernel_choice, lambda: tried(_tokens(tried, shortest, seed=0)))
 
 
 def _lengths(model: SequenceModel, shortest: int, longest: int) -> list[int]:
-    """Return a short length, and one just after the last length where the growth of the state changes."""
-    sizes = [model.state_size(n).resident for n in range(1, min(longest, FAR) + 1)]
+    """Return a short and a long length, and one just after the state's growth changes for the last time."""
+    far = min(longest, FAR)
+    sizes = [model.state_size(n).resident for n in range(1, far + 1)]
     growth = [after - before for before, after in pairwise(sizes)]
     turns = [i + 3 for i, (before, after) in enumerate(pairwise(growth)) if before != after]
-    return sorted({min(shortest, SHORT), *turns[-1:]})
+    return sorted({min(shortest, SHORT), *turns[-1:], far})
 
 
 def _check_memory(model: SequenceModel, seq_len: int) -> None:
@@ -66,41 +73,72 @@ def _check_memory(model: SequenceModel, seq_len: int) -> None:
 
 
 def held(state: Any) -> int:
-    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two."""
+    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two.
+
+    ValueError: the state holds something else than tensors, counters, None and tuples of them.
+    """
     if isinstance(state, tuple | list):
         return sum(map(held, state))
-    if not isinstance(state, Tensor) or not (state.is_floating_point() or state.is_complex()):
+    if state is None or isinstance(state, int):  # a counter
+        return 0
+    if not isinstance(state, Tensor):
+        raise ValueError(f"a state must be a NamedTuple of tensors, and has a {type(state).__name__} in it.")
+    if not (state.is_floating_point() or state.is_complex()):
         return 0
     return state[0].numel() * (2 if state.is_complex() else 1)
 
 
-def _check_order(model: SequenceModel, seq_len: int) -> None:
-    """Check that a change of the last quarter of the tokens does not change the outputs before it."""
-    if seq_len < 2 or len(model.embedding) < 2:
-        return
-    layer = _sees_future(model, seq_len, seed=0)
-    if layer is None or _sees_future(model, seq_len, seed=1) is None:
-        return  # a choice (say a top-k) that the last bit tips is unlikely to tip twice
-    raise ValueError(
-        f"{_name(_blocks(model)[layer])} (layer {layer}) says causal=True, and its outputs change when later "
-        f"inputs do, within {seq_len} tokens: mend it, or set causal=False on it."
-    )
+def _check_twice(model: SequenceModel, seq_len: int, check: Callable[..., Found | None]) -> None:
+    """Raise ValueError if a check finds a layer wrong on two draws of tokens.
+
+    Rounding may tip a choice, say a top-k, but is unlikely to tip one twice.
+    """
+    found = check(model, seq_len, seed=0) and check(model, seq_len, seed=1)
+    if found:
+        layer, wrong = found
+        raise ValueError(f"{_name(_blocks(model)[layer])} (layer {layer}) {wrong}.")
 
 
-def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
-    """Return the first causal layer whose outputs before the change differ; None: no such layer."""
-    cut = seq_len - max(1, seq_len // 4)
+def _in_order(model: SequenceModel, seq_len: int, seed: int) -> Found | None:
+    """Return the first causal layer whose outputs before a change of tokens differ; None: no such layer.
+
+    There is a row for each cut, and a last one without a change.  Two cuts in a row: at least one of them is
+    inside a chunk, whatever the size of chunks.
+    """
+    late = seq_len * 3 // 4
+    cuts = {1, seq_len // 2, late - 1, late, seq_len - 1} - {0}
+    before = torch.arange(seq_len) < torch.tensor([*sorted(cuts), seq_len])[:, None]
     tokens = _tokens(model, seq_len, seed)
-    other = tokens.clone()
-    other[:, cut:] = (other[:, cut:] + 1) % len(model.embedding)
-    streams = [model.start(inputs) for inputs in (tokens, other)]
+    other = torch.where(before, tokens, (tokens + 1) % len(model.embedding))
+    streams = [model.start(inputs) for inputs in (tokens.expand_as(other), other)]
     for i, block in enumerate(_blocks(model)):
         if not block.mixer.causal:
             return None
         streams = [block(stream) for stream in streams]
         one, two = (stream.sum() for stream in streams)
-        if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # false for NaN
-            return i
+        apart = ((one - two).abs().amax(-1) * before).amax(-1) > TOLERANCE * one.abs().max()  # false for NaN
+        if apart[-1]:
+            return i, "gives other outputs for the same tokens once more: in evaluation it must draw nothing"
+        if apart.any():
+            claim = "says causal=True, and its outputs change when later inputs do"
+            return i, f"{claim}, within {seq_len} tokens: mend it, or set causal=False on it"
+    return None
+
+
+def _as_decoded(model: SequenceModel, seq_len: int, seed: int) -> Found | None:
+    """Return the first layer whose `extend`, on two parts, differs from its `forward` on the whole."""
+    tokens, cut = _tokens(model, seq_len, seed), max(1, seq_len * 3 // 4 - 1)
+    whole, first, last = model.start(tokens), model.start(tokens[:, :cut]), model.start(tokens[:, cut:], cut)
+    for i, block in enumerate(_blocks(model)):
+        if not block.mixer.exact_decode:
+            return None
+        whole = block(whole)
+        first, state = block.extend(first, None)
+        last, _ = block.extend(last, state)
+        decoded = torch.cat([first.sum(), last.sum()], dim=1)
+        if (whole.sum() - decoded).abs().max() > TOLERANCE * decoded.abs().max():
+            claim = f"gives other outputs by `extend`, on {cut} tokens and the rest, than by `forward` on all"
+            return i, f"{claim} {seq_len}: mend one of the two, or set exact_decode=False on it"
     return None
 
 
