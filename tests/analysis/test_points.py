@@ -88,8 +88,11 @@ def test_cells_that_no_picture_can_mix_are_refused_with_the_fix(column: str, oth
 def test_points_that_would_look_the_same_are_refused() -> None:
     table = fake.table()
     table.loc[(table["mixer"] == "hyena") & (table["lr"] == 1e-3), "point"] = "hyena-with-more-steps"
-    with pytest.raises(ValueError, match=r"hyena-\d+ and hyena-\d+ would look the same"):
+    with pytest.raises(ValueError, match=r"hyena-\d+ and hyena-\d+ would look the same: .* in point;"):
         cells.identify(table)
+    mine = table.assign(mixer=table["mixer"].where(table["point"] != "hyena-with-more-steps", "mine"))
+    with pytest.raises(ValueError, match=r"one about.label \(=Hyena\).* with --where \"mixer == 'mine'\""):
+        cells.identify(mine)
     table.loc[table["point"] == "hyena-with-more-steps", "steps"] *= 4
     named = cells.identify(table).query("mixer == 'hyena' and status == 'ok'")
     assert set(zip(named["knobs"], named["steps"], strict=True)) == {("steps=600", 600), ("steps=2400", 2400)}
