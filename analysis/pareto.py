@@ -33,7 +33,7 @@ from .records.readable import as_csv, filtered, listed, once, readable
 from .state_bits import command as state_bits
 from .statistics import bounds, learning_rate
 from .statistics.axes import AXES
-from .statistics.points import points, uneven
+from .statistics.points import points, uneven, versions
 from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns to leave out on a narrow terminal, from the first on
@@ -178,8 +178,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.axis == BITS:
         return _against_bits(options)
     try:
-        table, unread, notes, _ = readable(*options.results)
+        table, unread, notes, records = readable(*options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
+        if mixed := versions(shown.points, records):
+            notes.append(f"points whose seeds were made by different source: {listed(mixed)}.")
         shown = _with_extra(shown, options.points)
         paths = _write(shown, options)
     except (ValueError, OSError) as error:
