@@ -64,6 +64,7 @@ def test_pareto_prints_a_table_and_writes_pictures_and_csv(results: Path, run: R
     assert "16,600" in line and "0.001 < lowest" in line
     (line,) = [line for line in printed.splitlines() if "d_state=16" in line]
     assert "1 diverged" in line and "> highest" in line
+    assert "at chance: below 0.117 + 0.02 (chance, 1/n: one of the row's n values)" in printed
     (line,) = [line for line in printed.splitlines() if "selection=chunk" in line]
     assert "not causal" in line
     assert "mean of 4 slices" in printed and "min to max" in printed
