@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import expected, pareto
+from analysis import expected, output, pareto
 from analysis.drawing import figure
 from analysis.drawing.own_points import read as read_points
 from analysis.figures import __main__ as figures
@@ -143,6 +143,14 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
     run(pareto.main, home)
     assert (tmp_path / "precious").read_text() == "mine" and not list(other.iterdir())
     assert not (home / "figures" / "pareto.csv").is_symlink()
+
+
+def test_pictures_of_an_archive_do_not_replace_those_of_a_folder_of_its_name(tmp_path: Path) -> None:
+    written(tmp_path / "runs.zip", "")
+    assert output.folder(tmp_path / "runs.zip", "figures", None) == tmp_path / "runs" / "figures"
+    written(tmp_path / "runs" / "based-1" / "result.json", "{}")
+    assert output.folder(tmp_path / "runs.zip", "figures", None) == tmp_path / "runs_zip" / "figures"
+    assert output.folder(tmp_path / "runs", "figures", None) == tmp_path / "runs" / "figures"
 
 
 @pytest.mark.parametrize(("score", "strict", "code"), [(0.99, True, 0), (0.5, True, 1), (0.5, False, 0)])
