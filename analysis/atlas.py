@@ -6,7 +6,6 @@ The folder holds archives: atlas_frontier.zip, whose cells make the page, and op
 atlas_interference.zip.  A mixer that is in none of the archives is not on the page.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from zoo.common.terminal import command, command_parser
+from zoo.common.terminal import command, command_parser, say
 from zoo.config.about import about
 from zoo.config.paths import CONF
 from zoo.results.reading import left_out
@@ -79,8 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         study = Study(options.archives / "atlas_frontier.zip")
         print("\n".join(page(study, options.archives)))
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     return left_out(study.all.wrong, study.all.notes)
 
 

@@ -17,7 +17,6 @@ Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
 """
 
 import math
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import command, command_parser, slim
+from zoo.common.terminal import command, command_parser, say, slim
 from zoo.results.reading import left_out
 
 from .records import cells, written
@@ -102,8 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
         table, *unread, _ = readable(options.results)
         checked = check(table, written.read(options.claims, COLUMNS))
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     print_table(options.form, render(checked))
     print(_test(checked))
     return left_out(*unread)

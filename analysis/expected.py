@@ -14,7 +14,6 @@ Exit code: 0; with --strict 1 when a row is off or missing; 1 when nothing can b
 cannot be.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ import pandas as pd
 from rich.table import Table
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import command, command_parser, console, slim
+from zoo.common.terminal import command, command_parser, console, say, slim
 from zoo.results.reading import left_out
 
 from .records import cells, written
@@ -97,8 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
         records, *unread, _ = readable(options.results)
         checked = check(records, read(options.expected))
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     print_table(options.form, render(checked))
     off = int(np.sum(checked["mark"].to_numpy() != OK))
     console().print(f"{len(checked) - off} of {len(checked)} as expected.")

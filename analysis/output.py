@@ -8,7 +8,10 @@ from zoo.results.atomic import replaced_by
 
 def folder(results: Path, name: str, out: Path | None) -> Path:
     """Return out, or else the folder `name` beside the records.  ValueError: the latter is a link."""
-    home = out or results.with_suffix("") / name
+    beside = results if results.is_dir() else results.with_suffix("")
+    if beside != results and any(beside.glob("*/result.json")):  # other records, with pictures of their own
+        beside = results.with_name(results.name.replace(".", "_"))
+    home = out or beside / name
     if out is None and home.is_symlink():
         raise ValueError(
             f"{home} is a link to {os.readlink(home)}: remove it, or name the folder with --out."

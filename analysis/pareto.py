@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import add_results, command, command_parser, console, fitting
+from zoo.common.terminal import add_results, command, command_parser, console, fitting, say
 
 from . import output
 from .drawing import figure, own_points, page
@@ -33,7 +33,7 @@ from .records.readable import as_csv, filtered, listed, once, readable
 from .state_bits import command as state_bits
 from .statistics import bounds, learning_rate
 from .statistics.axes import AXES
-from .statistics.points import points, uneven
+from .statistics.points import points, uneven, versions
 from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns to leave out on a narrow terminal, from the first on
@@ -178,14 +178,14 @@ def main(arguments: list[str] | None = None) -> int:
     if options.axis == BITS:
         return _against_bits(options)
     try:
-        table, unread, notes, _ = readable(*options.results)
+        table, unread, notes, records = readable(*options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
+        if mixed := versions(shown.points, records):
+            notes.append(f"points whose seeds were made by different source: {listed(mixed)}.")
         shown = _with_extra(shown, options.points)
         paths = _write(shown, options)
     except (ValueError, OSError) as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        return NOTHING
+        return say("\n".join(f"error: {line}" for line in str(error).splitlines()), NOTHING)
     _report(shown, paths, options.form)
     for note in (*notes, *shown.notes):
         print(f"note: {note}", file=sys.stderr)
@@ -197,8 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _against_bits(options: argparse.Namespace) -> int:
     """Draw the answers to evaluation=state_bits, which have their own bits and bound."""
     if options.points or options.split != "test" or options.bounds != NEAR or len(options.results) > 1:
-        print("error: --axis bits takes one folder, and no --points, --split or --bounds.", file=sys.stderr)
-        return NOTHING
+        return say("error: --axis bits takes one folder, and no --points, --split or --bounds.", NOTHING)
     return state_bits.frontier(
         options.results[0], options.out, options.style, options.where, options.slice or ()
     )

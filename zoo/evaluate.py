@@ -273,7 +273,7 @@ def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
 
 def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
     """Answer one by one, in the order of the folders; print a line for each, and the tables at the end."""
-    failed = done = 0
+    done, failed = 0, dict[str, list[str]]()  # why -> folders
     for one in inquiries:
         if one.path.exists():
             done += 1
@@ -284,15 +284,17 @@ def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
         except DiskFull:
             raise
         except Exception as error:
-            failed += 1
             why = str(error) if isinstance(error, ValueError) else reason(error)
-            print(f"failed: {shown(one.folder)}: {visible(' '.join(why.split()))}", file=sys.stderr)
+            failed.setdefault(visible(" ".join(why.split())), []).append(shown(one.folder))
             continue
         evaluations.write(one.path, one.head | {"made_from": made_from}, table)
         print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
+    for why, (first, *more) in failed.items():
+        print(f"failed: {first}{f' and {len(more)} more' * bool(more)}: {why}", file=sys.stderr)
     _print_tables(inquiries, asking.name, form)
-    answered = len(inquiries) - done - failed
-    print(f"{asking.name}: {answered} answered, {done} were there already, {failed} failed")
+    count = sum(map(len, failed.values()))
+    answered = len(inquiries) - done - count
+    print(f"{asking.name}: {answered} answered, {done} were there already, {count} failed")
     return FAILED if failed else OK
 
 

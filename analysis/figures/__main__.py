@@ -20,7 +20,7 @@ import pandas as pd
 from rich.markup import escape
 
 from zoo.common.table_text import TERMINAL, add_forms, print_table
-from zoo.common.terminal import command, command_parser, console, slim
+from zoo.common.terminal import command, command_parser, console, say, slim
 from zoo.results.reading import INCOMPLETE
 
 from .. import output
@@ -41,8 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         return _show(options, style)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,6 +5,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from zoo.common.checks import at_least
+
 from ..drawing import page
 from ..drawing.style import GREY, INK, PALE, Style, small
 from ..records import cells
@@ -41,7 +43,7 @@ def figure(study: Study, style: Style) -> Picture:
 def bars(study: Study) -> pd.DataFrame:
     """Return one row a series, slice and cut: kept, touched, used, entropy, needed, seeds.
 
-    ValueError, one line: there are no answers, or they lack the tolerance.
+    ValueError, one line: there are no answers, they lack the tolerance, or one is impossible.
     """
     given = study.evaluations("effective_state").drop(columns="mixer")
     if ABOVE not in given:
@@ -52,6 +54,8 @@ def bars(study: Study) -> pd.DataFrame:
     table = cells.named(study.table).drop_duplicates("run_id")
     sizes = [bounds.VOCAB_SIZE] if bounds.VOCAB_SIZE in table else []
     joined = whole.merge(table[["run_id", "series", "seed", *sizes]], on="run_id")
+    for cell in joined.to_dict("records"):
+        at_least(f"extend or state_size of {cell['run_id']} is wrong; its state", cell["kept"], cell["used"])
     vocabulary = joined[sizes[0]] if sizes else [None] * len(joined)
     joined["needed"] = [_needed(name, size) for name, size in zip(joined["slice"], vocabulary, strict=True)]
     means = {name: (name, "mean") for name in (*sums, "needed")}

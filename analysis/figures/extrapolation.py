@@ -44,8 +44,7 @@ def figure(study: Study, style: Style) -> Picture:
     ends = any(isinstance(why, str) and why for why in answers["refused"])
     refused = " Where a line ends, the model takes no longer rows." if ends else ""
     sentences = [
-        f"Task {table['task'].iloc[0]}: accuracy on longer rows than in training ({_start(answers, LENGTH)} "
-        f"tokens, at equal load) and at larger loads ({_start(answers, load)}, at equal length). Mean of "
+        f"Task {table['task'].iloc[0]}: accuracy {_grown(answers, load)}. Mean of "
         f"{seeds} seeds with min to max; grey: .9 and .99. Darker: more state.{refused}",
         *(_reach_in_words(row) for row in reach.to_dict("records")),
     ]
@@ -57,14 +56,14 @@ def figure(study: Study, style: Style) -> Picture:
 def _at_the_largest_load(answers: pd.DataFrame, load: str) -> pd.DataFrame:
     """Keep only the largest load that training had at the longest length, and add the column `times`."""
     parts = []
-    for (_, varied), part in _parts(answers, ["run_id", "varied"]):
+    for (run_id, varied), part in _parts(answers, ["run_id", "varied"]):
         if varied == LENGTH and load in part:
             part = part.loc[part[load] == part[load].max()]
         elif varied == load:
-            start = answers.loc[
-                (answers["run_id"] == part["run_id"].iloc[0]) & (answers["varied"] == LENGTH), load
-            ]
-            part = part.loc[part[load] >= start.max()].drop_duplicates(load)
+            longer = answers.loc[(answers["run_id"] == run_id) & (answers["varied"] == LENGTH)]
+            starts = part.loc[part[LENGTH] == part[LENGTH].min()] if longer.empty else longer
+            part = part.loc[part[load] >= starts[load].max()].sort_values(LENGTH, kind="stable")
+            part = part.drop_duplicates(load)
         parts.append(part.assign(times=part[varied] / part[varied].min()))
     return pd.concat(parts, ignore_index=True)
 
@@ -97,9 +96,13 @@ def _reach_in_words(row: dict) -> str:
     return f"{who}: the largest {row['varied']} of each seed with an accuracy of {held} (0: none)."
 
 
-def _start(answers: pd.DataFrame, varied: str) -> str:
-    values = answers.loc[answers["varied"] == varied, varied].tolist() if varied in answers else []
-    return f"{min(values):g}" if values else "it has none"
+def _grown(answers: pd.DataFrame, load: str) -> str:
+    """Return what was made longer or larger than in training, with the value that training had."""
+    starts = {varied: f"{part[varied].min():g}" for varied, part in answers.groupby("varied")}
+    if LENGTH not in starts:
+        return f"at larger loads than in training ({starts[load]}), in rows that are longer with them"
+    loads = f" and at larger loads ({starts[load]}, at equal length)" if load in starts else ""
+    return f"on longer rows than in training ({starts[LENGTH]} tokens, at equal load){loads}"
 
 
 def _levels(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:

@@ -8,7 +8,6 @@ of all other tasks.
 import difflib
 import importlib
 import pkgutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from zoo.common.terminal import say
 from zoo.results.evaluations import load_evaluations, load_of_others
 from zoo.results.store import Reading, curves, groups
 
@@ -245,8 +245,7 @@ def command(make: Callable[[], Picture], stem: Path) -> int:
     try:
         paths = write(make(), stem, SCREEN, print_too=False)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     for path in paths:
         print(f"wrote {path}")
     return 0

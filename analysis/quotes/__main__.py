@@ -43,7 +43,7 @@ from pathlib import Path
 
 import yaml
 
-from zoo.common.terminal import command, command_parser
+from zoo.common.terminal import command, command_parser, say
 
 from .pages import Report, check, open_numbers, read
 
@@ -58,8 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         pages = read(options.root / options.file)
     except (ValueError, OSError, yaml.YAMLError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     reports = {page: check(options.root, page, entries) for page, entries in pages.items()}
     for page, report in reports.items():
         _print(page, report, open_numbers(options.root, page, report), options.open)

@@ -14,6 +14,7 @@ SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
 COUNTED = ("adaptation.trained", "adaptation.share")  # results of a recipe, not settings
 PRECISION = "precision"  # the trainer's; it changes the results, so no line mixes two precisions
 NOT_A_LOAD = ("task.seed",)
+PROTOCOL = r"^(?:block|model|optim|trainer|max_examples)\b"  # sections of a config that records lack
 MISSING = ""
 PAIRS = "num_kv_pairs"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
@@ -168,12 +169,22 @@ def _told_apart(table: pd.DataFrame) -> pd.DataFrame:
         named_so = table["knobs"] + [words.get(name, "") for name in table["point"]]
         table = table.assign(knobs=named_so.str.strip())
     if len(alike := _lookalikes(table)):
-        first, second = alike["run_id"].iloc[:2]
-        raise ValueError(
-            f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "
-            "optim, task, ...: compare their config.yaml): keep one kind with --where or a folder of its own."
-        )
+        raise ValueError(_alike(alike.head(2)))
     return table
+
+
+def _alike(pair: pd.DataFrame) -> str:
+    """Return a line on two points that would look the same: in what they differ, and how to keep one."""
+    columns = ["mixer", *pair.filter(regex=PROTOCOL), "steps"]
+    names = [name for name in columns if len({*map(word, pair[name])}) > 1] or ["point"]
+    first, why = names[0], f"they differ in {', '.join(names[:4])}{', ...' * (len(names) > 4)}"
+    if first == "mixer":
+        why = f"their mixers have one about.label (={pair['label'].iloc[0]}), so give each its own"
+    value = next(value for value in pair[first] if word(value) != MISSING)
+    return (
+        f"{' and '.join(pair['run_id'])} would look the same: {why}; keep one kind with "
+        f'--where "{first} == {value!r}" or a folder of its own.'
+    )
 
 
 def _lookalikes(table: pd.DataFrame) -> pd.DataFrame:

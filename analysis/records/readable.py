@@ -7,17 +7,16 @@ import pandas as pd
 
 from zoo.common.foreign import inert
 from zoo.results import store
-from zoo.results import table as results_table
 from zoo.results.home import meant
 
-from . import sources
+from . import configs, sources
 from .older import alike
 from .where import where
 
 
 class Readable(NamedTuple):
-    """The result of reading.  table: of `zoo.results.load` for the sound records.  wrong: a line for each of
-    the others.  records: the sound ones.  notes: for one home, a line for each folder with another name than
+    """The result of reading.  table: `configs.table` of the sound records.  wrong: a line for each of the
+    others.  records: the sound ones.  notes: for one home, a line for each folder with another name than
     its record; for several, a line that counts the cells that are in two of them."""
 
     table: pd.DataFrame
@@ -34,15 +33,17 @@ def readable(*homes: Path) -> Readable:
     """
     if len(homes) == 1 and meant(homes) == [*homes]:
         reading = store.Reading(homes[0])
-        records = sorted(alike(record for _, record in reading), key=lambda record: record["run_id"])
+        read = [*reading]
+        records = sorted(alike(record for _, record in read), key=lambda record: record["run_id"])
         if not records:
             raise ValueError(reading.nothing())
-        return Readable(results_table.table(records), reading.wrong, reading.notes, records)
+        folders = {record["run_id"]: folder for folder, record in read}
+        return Readable(configs.table(records, folders), reading.wrong, reading.notes, records)
     several = sources.read(homes)
     wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
     notes = [f"{several.twice} cells are in two of them and count once."] if several.twice else []
     records = sorted(several.records, key=lambda record: record["run_id"])
-    return Readable(results_table.table(records), wrong, notes, records)
+    return Readable(configs.table(records, several.folders), wrong, notes, records)
 
 
 def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from zoo.common.foreign import visible
-from zoo.common.terminal import command, command_parser, counted
+from zoo.common.terminal import command, command_parser, counted, say
 from zoo.results.atomic import DiskFull, replacing
 
 from .live import serve
@@ -28,8 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             serve(options.results, options.port)
         except OSError as error:
-            print(f"error: cannot serve on port {options.port} ({error.strerror}).", file=sys.stderr)
-            return 1
+            return say(f"error: cannot serve on port {options.port} ({error.strerror}).", 1)
         return 0
     path = options.out or _default_path(options.results)
     try:
@@ -39,8 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         with replacing(path, "wb") as file:
             file.write(text.encode())
     except (ValueError, OSError, DiskFull) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     for problem in sources.problems[:MOST]:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)
     if (more := len(sources.problems) - MOST) > 0:

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
-import yaml
 
-from zoo.common.checks import one_line
-from zoo.config.settings import flat
 from zoo.results.home import text
 
 from ..drawing.curves import learning_curves, training_losses
@@ -37,26 +34,6 @@ def packed(what: Any) -> str:
     """Return compressed JSON in base64, for DecompressionStream("gzip"); equal data give equal texts."""
     text = json.dumps(what, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
-
-
-def config_of(sources: Sources, run_id: str) -> dict[str, Any]:
-    """Return the config of a cell as dotted key -> word; {} if it has none that can be read."""
-    try:
-        config = yaml.load(sources.text(run_id, "config.yaml"), _Words)
-        return dict(flat("", config)) if isinstance(config, dict) else {}
-    except (yaml.YAMLError, RecursionError) as error:
-        sources.problem(run_id, f"config.yaml is no config of a cell ({one_line(error):.200}).")
-        return {}
-
-
-class _Words(yaml.BaseLoader):
-    """A YAML loader that reads every scalar as a word and ignores tags.  It refuses aliases, which could
-    repeat much text: a stored config has none."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it has an alias")
-        return super().compose_node(parent, index)
 
 
 def _of(record: dict[str, Any], sources: Sources, curves: dict[str, dict[str, Curve]]) -> dict[str, Any]:

@@ -12,12 +12,11 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from zoo.results.table import table
-
+from ..records.configs import table
 from ..records.sources import Problem, Sources, read
 from ..statistics.bounds import in_words, violations
 from . import payload
-from .details import config_of, details, packed
+from .details import details, packed
 from .evaluations import collected, listed
 from .settings import complete, divide
 
@@ -55,9 +54,9 @@ def parts(homes: Sequence[Path], made: str = "") -> Parts:
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
     sources = read(homes)
-    cells = table(sources.records).copy()  # defragmented
+    cells = table(sources.records, sources.folders)
     settings = []
-    for setting in divide(cells, lambda run_id: config_of(sources, run_id)):
+    for setting in divide(cells):
         whole, lacking = complete(setting)
         sources.problems += [Problem(run_id, why) for run_id, why in lacking]
         settings += [] if whole.table.empty else [whole]

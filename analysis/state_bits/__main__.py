@@ -12,14 +12,13 @@ be read; 3 when a point of the frontier lies above what is possible.
 """
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from zoo.common.table_text import add_forms, of_frame, print_table
-from zoo.common.terminal import command, command_parser
+from zoo.common.terminal import command, command_parser, say
 
 from ..drawing.style import STYLES
 from ..records import written
@@ -48,8 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         claimed = tested(written.read(options.claims, COLUMNS), partial(scores, table))
         return _printed(claimed.drop(columns=["ahead", "behind", "slice"]), options.form)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return NOTHING
+        return say(f"error: {error}", NOTHING)
 
 
 def _printed(table: pd.DataFrame, form: str) -> int:

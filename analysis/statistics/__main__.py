@@ -28,7 +28,7 @@ import pandas as pd
 from rich.markup import escape
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import add_results, command, command_parser, console, fitting, slim
+from zoo.common.terminal import add_results, command, command_parser, console, fitting, say, slim
 from zoo.results import store
 
 from .. import output
@@ -110,8 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder = output.folder(options.results[0], "statistics", options.out)
         paths = [output.write(folder / f"{name}.csv", as_csv(rows).encode()) for name, rows in tables.items()]
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return say(f"error: {error}", 1)
     for name, columns in SHOWN.items():
         if name in tables:
             _print(tables[name], columns, name, options.form)

@@ -1,5 +1,8 @@
 """Make the rows of a picture: one per point and slice, at the point's chosen learning rate."""
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -58,6 +61,17 @@ def uneven(points: pd.DataFrame) -> list[str]:
     most = points["seeds"].max()
     few = points.loc[points["seeds"] < most].to_dict("records")
     return [f"{in_words(row)} has {row['seeds']} of {most} seeds" for row in few]
+
+
+def versions(points: pd.DataFrame, records: list[dict[str, Any]]) -> list[str]:
+    """Return a line for each point whose seeds were made by different source of a part that is not zoo's."""
+    source = {record["run_id"]: record.get("source", {}).items() for record in records}
+    lines = []
+    for row in points.to_dict("records"):
+        hashes = {each for run_id in row["run_ids"].split() for each in source.get(run_id, ())}
+        counts = Counter(part for part, _ in hashes if not part.startswith("zoo."))
+        lines += [f"{in_words(row)} has {n} versions of {part}" for part, n in counts.items() if n > 1]
+    return lines
 
 
 def in_words(point: dict, width: bool = True) -> str:

@@ -9,7 +9,7 @@ from rich.table import Table
 from zoo.common.terminal import slim
 
 from .axes import AXES
-from .chance import MARGIN
+from .chance import MARGIN, ONE_OF_N, at_chance
 
 HEADS = {
     "resident": "resident\nstate",
@@ -19,6 +19,7 @@ HEADS = {
 }
 LEFT = ("mixer", "settings", "lr")
 SHARED = ("d_model", "lr", "seeds")  # shown once, below the table, where all lines agree
+AT_CHANCE = "at chance"
 EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of the grid of learning rates
 
 
@@ -32,8 +33,11 @@ def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> 
     for line, leads in zip(lines, points["on_frontier"], strict=True):
         shown = (escape(text) for name, text in line.items() if name not in shared)
         table.add_row(*shown, style=None if leads else "dim")
-    if shared:
-        table.caption = "all with: " + " ".join(f"{name}={lines[0][name]}" for name in shared)
+    notes = ["all with: " + " ".join(f"{name}={lines[0][name]}" for name in shared)] if shared else []
+    if any(line["frontier"] == AT_CHANCE for line in lines):
+        guess = points["guess"].iloc[0] if "guess" in points else ONE_OF_N
+        notes.append(f"{AT_CHANCE}: below {points['chance'].iloc[0]:.3f} + {MARGIN} ({guess})")
+    table.caption = "\n".join(notes) or None
     return table
 
 
@@ -41,7 +45,7 @@ def _cells(row: dict, axis: str) -> dict[str, str]:
     """Return column -> text, for one row."""
     apart = "" if row["causal"] else "not causal"
     apart = apart or ("" if row["exact_decode"] else "not decodable")
-    apart = apart or ("at chance" if row["accuracy"] < row["chance"] + MARGIN else "")
+    apart = apart or (AT_CHANCE if at_chance(row["accuracy"], row["chance"]) else "")
     return {
         "mixer": row["series"],
         "d_model": str(row["d_model"]),

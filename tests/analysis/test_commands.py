@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import expected, pareto
+from analysis import expected, output, pareto
 from analysis.drawing import figure
 from analysis.drawing.own_points import read as read_points
 from analysis.figures import __main__ as figures
@@ -64,6 +64,7 @@ def test_pareto_prints_a_table_and_writes_pictures_and_csv(results: Path, run: R
     assert "16,600" in line and "0.001 < lowest" in line
     (line,) = [line for line in printed.splitlines() if "d_state=16" in line]
     assert "1 diverged" in line and "> highest" in line
+    assert "at chance: below 0.117 + 0.02 (chance, 1/n: one of the row's n values)" in printed
     (line,) = [line for line in printed.splitlines() if "selection=chunk" in line]
     assert "not causal" in line
     assert "mean of 4 slices" in printed and "min to max" in printed
@@ -142,6 +143,14 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
     run(pareto.main, home)
     assert (tmp_path / "precious").read_text() == "mine" and not list(other.iterdir())
     assert not (home / "figures" / "pareto.csv").is_symlink()
+
+
+def test_pictures_of_an_archive_do_not_replace_those_of_a_folder_of_its_name(tmp_path: Path) -> None:
+    written(tmp_path / "runs.zip", "")
+    assert output.folder(tmp_path / "runs.zip", "figures", None) == tmp_path / "runs" / "figures"
+    written(tmp_path / "runs" / "based-1" / "result.json", "{}")
+    assert output.folder(tmp_path / "runs.zip", "figures", None) == tmp_path / "runs_zip" / "figures"
+    assert output.folder(tmp_path / "runs", "figures", None) == tmp_path / "runs" / "figures"
 
 
 @pytest.mark.parametrize(("score", "strict", "code"), [(0.99, True, 0), (0.5, True, 1), (0.5, False, 0)])

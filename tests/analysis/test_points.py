@@ -8,7 +8,7 @@ import pytest
 from analysis.records import cells
 from analysis.statistics import learning_rate
 from analysis.statistics.learning_rate import choose, good_range, profile
-from analysis.statistics.points import points
+from analysis.statistics.points import points, versions
 from tests.analysis import fake
 
 
@@ -88,14 +88,23 @@ def test_cells_that_no_picture_can_mix_are_refused_with_the_fix(column: str, oth
 def test_points_that_would_look_the_same_are_refused() -> None:
     table = fake.table()
     table.loc[(table["mixer"] == "hyena") & (table["lr"] == 1e-3), "point"] = "hyena-with-more-steps"
-    with pytest.raises(ValueError, match=r"hyena-\d+ and hyena-\d+ would look the same"):
+    with pytest.raises(ValueError, match=r"hyena-\d+ and hyena-\d+ would look the same: .* in point;"):
         cells.identify(table)
+    mine = table.assign(mixer=table["mixer"].where(table["point"] != "hyena-with-more-steps", "mine"))
+    with pytest.raises(ValueError, match=r"one about.label \(=Hyena\).* with --where \"mixer == 'mine'\""):
+        cells.identify(mine)
     table.loc[table["point"] == "hyena-with-more-steps", "steps"] *= 4
     named = cells.identify(table).query("mixer == 'hyena' and status == 'ok'")
     assert set(zip(named["knobs"], named["steps"], strict=True)) == {("steps=600", 600), ("steps=2400", 2400)}
     table.loc[table["run_id"] == named["run_id"].iloc[0], "steps"] = 599  # ended early
     with pytest.raises(ValueError, match="would look the same"):
         cells.identify(table)
+
+
+def test_points_of_different_source_are_named_where_it_is_not_zoos() -> None:
+    made = [r | {"source": {"zoo.B": r["run_id"], "my.A": str(r["seed"])}} for r in fake.records()]
+    assert "Hyena d_model=64 has 3 versions of my.A" in versions(summary(fake.table()), made)
+    assert not versions(summary(fake.table()), fake.records())
 
 
 def test_a_finished_cell_without_a_slice_is_refused() -> None:

@@ -96,3 +96,8 @@ def test_longer_rows_and_more_pairs_have_panels_with_the_reach_of_each_seed() ->
     assert "(64 tokens, at equal load)" in sentence and "(4, at equal length)" in sentence
     titles = {ax.get_title() for ax in picture.figure.axes}
     assert titles >= {"Based, longer rows", "Based, more key-value pairs"}
+    # where the length follows from the load, there are no rows of varied seq_len
+    rows = [row | {"seq_len": 16 * row["num_kv_pairs"]} for row in rows if row["varied"] == "num_kv_pairs"]
+    follows = FakeStudy(study.table(cells), pd.DataFrame(rows), "extrapolation").drawn(extrapolation)
+    assert follows.rows.set_index("times")["accuracy"].to_dict() == {1: 1.0, 2: 1.0, 4: 0.0}
+    assert "accuracy at larger loads than in training (4), in rows" in follows.sentences[0]

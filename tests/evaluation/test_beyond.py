@@ -16,6 +16,7 @@ from zoo.evaluation.load_distance import LoadDistance
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import Around
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task
+from zoo.tasks.depo import Depo
 from zoo.tasks.mqar_keys import KeysMQAR
 from zoo.tasks.mqar_probe import MQARProbe, blinded
 from zoo.tasks.ruler_lite import RulerLite
@@ -112,6 +113,15 @@ def test_length_and_load_grow_one_at_a_time(held: Trained) -> None:
         for varied, series in table.groupby("varied"):
             reached = series.loc[series.accuracy >= least, varied]
             assert set(series[name]) == {0 if reached.empty else reached.max()}
+
+
+def test_rows_whose_length_follows_grow_with_their_load(held: Trained) -> None:
+    ask, load = Extrapolation(doublings=2, rows=4), {"num_nodes": 3, "num_queries": 1}
+    table = ask.table(replace(held, task=made.task(Depo, load, names=6, hops=2)))
+    grown = table[["varied", "num_nodes", "seq_len"]].itertuples(index=False, name=None)
+    assert list(grown) == [("num_nodes", 3, 10), ("num_nodes", 6, 16)]  # 12 need more names
+    with refusal("Depo allows no doubling of num_nodes (=3)"):
+        ask.table(replace(held, task=made.task(Depo, load, names=5, hops=2)))
 
 
 def test_a_slice_that_is_too_long_for_the_model_is_refused_and_not_scored(held: Trained) -> None:

@@ -11,10 +11,13 @@ import zoo
 from analysis.drawing.style import SCREEN
 from analysis.figures.effective_state import bars
 from analysis.figures.gallery import Study, draw
-from tests.command import ROOT
+from tests.analysis.study import FakeStudy
+from tests.command import ROOT, refusal
 from zoo.evaluation.effective_state import EffectiveState, influence
+from zoo.evaluation.trained import Trained
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, build
+from zoo.mixers.state import StateSize
 from zoo.tasks.context import bits_of_different
 
 SETTINGS: dict[str, Any] = {"cuts": [0.5], "tolerances": [0.1, 0.001], "rows": 2, "most_tokens": 64}
@@ -57,6 +60,12 @@ def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], nam
     assert set(table["cut"]) == {round(at * length) for length in lengths for at in (0.25, 0.5)}
 
 
+def test_a_state_that_is_counted_too_small_is_refused(held: Trained, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(type(held.model.mixers[0]), "state_size", lambda self, seq_len: StateSize(2, 2, 2))
+    with refusal("BaseConv: extend or state_size is wrong; state_size(4) (=2) must be at least 32"):
+        evaluation().table(held)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
@@ -82,3 +91,6 @@ def test_bars_are_sums_over_layers_and_means_over_seeds():
     values, pairs = 36, 8  # as many more as the filler leaves open
     assert 0 < row["needed"] * 32 <= bits_of_different(pairs, values)
     assert len(draw("effective_state", study, SCREEN).figure.axes) == 1
+    miscounted = FakeStudy(study.table, evaluations.assign(resident=1), "effective_state")
+    with refusal(" is wrong; its state (=2) must be at least "):
+        bars(miscounted)

@@ -32,6 +32,8 @@ class EffectiveState(Evaluation):
     mixer for fixed queries, keys and gates; this matrix also has the derivative through them, of the whole
     mixer in the trained model, on test rows.
 
+    More singular values above the least tolerance than `resident` refuse the cell: its state is miscounted.
+
     For layers that read from other layers (Linked) the linked values are constants.  Slices of rows longer
     than most_tokens are left out."""
 
@@ -75,7 +77,10 @@ class EffectiveState(Evaluation):
                 size = mixer.state_size(cut)
                 about = {"layer": layer, "layer_class": type(mixer).__name__, "cut": cut}
                 about |= {"resident": size.resident, "touched": size.touched, "rows": len(x)}
-                yield about | self._used(exact, x, links, cut)
+                used = self._used(exact, x, links, cut)
+                wrong = f"{type(mixer).__name__}: extend or state_size is wrong; state_size({cut})"
+                at_least(wrong, size.resident, used[f"above_{min(self.tolerances):g}"])
+                yield about | used
 
     def _used(self, mixer: Mixer, x: Seq, links: Links, cut: int) -> dict[str, float]:
         """Return each rank as its mean over the rows of x."""

@@ -1,13 +1,12 @@
 """Measure a trained model beyond its training: longer rows at the same load, more load at the same length."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
 
 from zoo.common.checks import at_least
-from zoo.config.bounds import refusal
+from zoo.config.bounds import out_of_bounds
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.task_scores import tallies
@@ -22,7 +21,8 @@ class Extrapolation(Evaluation):
     """A table of one row for each of the longest training segments and each doubling of one setting.
 
     varied: the doubled setting, "seq_len" or the task's load (if the task has one, and while it fits the
-    length).  Then come the slice, and `accuracy` to `rows` and `chance` as in `scores`.  holds_90, holds_99:
+    length).  Where the length of a row follows from its load, only the load is varied, and rows grow with it.
+    Then come the slice, and `accuracy` to `rows` and `chance` as in `scores`.  holds_90, holds_99:
     the largest value of the varied setting with an accuracy of .9 or .99, 0 if there is none; equal in all
     rows of a series.  refused: why the model cannot take such a row (for example, it has too few positions;
     the row's numbers are then NaN); else "".
@@ -39,23 +39,29 @@ class Extrapolation(Evaluation):
         task = inmost(trained.task)
         if not isinstance(task, Mixture):
             raise ValueError(f"{type(task).__name__} has no segments that could be made longer.")
-        series = [
+        longest = max(load.seq_len for load in task.loads("train"))
+        starts = [load for load in task.loads("train") if load.seq_len == longest]
+        keys = [key for key in ("" if task.length_follows else "seq_len", task.load) if key]
+        series = [(key, self._grown(task, load, key)) for key in keys for load in starts]
+        if self.doublings and all(len(loads) < 2 for _, loads in series):
+            what = " or ".join(f"{key} (={getattr(starts[0], key)})" for key in keys)
+            raise ValueError(f"{type(task).__name__} allows no doubling of {what}: there is nothing to ask.")
+        tables = [
             pd.DataFrame([{"varied": key} | self._row(trained, task, load) for load in loads])
-            for key, loads in self._series(task)
+            for key, loads in series
         ]
-        return pd.concat([_held(frame) for frame in series], ignore_index=True)
+        return pd.concat([_held(frame) for frame in tables], ignore_index=True)
 
-    def _series(self, task: Mixture) -> Iterator[tuple[str, list[Load]]]:
-        trained_on = task.loads("train")
-        longest = max(load.seq_len for load in trained_on)
-        for key in filter(None, ("seq_len", task.load)):
-            for load in (load for load in trained_on if load.seq_len == longest):
-                value = getattr(load, key)
-                grown = [replace(load, **{key: value * 2**i}) for i in range(self.doublings + 1)]
-                yield (
-                    key,
-                    [each for each in grown if task.fits(each) and not refusal(key, getattr(each, key))],
-                )
+    def _grown(self, task: Mixture, load: Load, key: str) -> list[Load]:
+        """Return the load and its doublings of `key` that the task and the bounds of every config allow."""
+        grown, start = [], replace(load, seq_len=0) if task.length_follows else load
+        for i in range(self.doublings + 1):
+            try:
+                more = replace(start, **{key: getattr(start, key) * 2**i})
+                grown += task.tested_on([more]).loads("test")
+            except ValueError:  # the task has no such rows
+                continue
+        return [each for each in grown if not out_of_bounds(each.slice())]
 
     def _row(self, trained: Trained, task: Mixture, load: Load) -> dict[str, Any]:
         task = task.tested_on([replace(load, num_examples=self.rows)])

@@ -104,13 +104,10 @@ class Mixture(Task):
         """Return the segments of a split as the config states them."""
         return self._loads[split]
 
-    def fits(self, load: Load) -> bool:
-        """Return whether such a segment is possible."""
-        try:
-            self._checked("test", [load])
-        except ValueError:
-            return False
-        return True
+    @property
+    def length_follows(self) -> bool:
+        """Return whether the length of a row follows from the other fields of its segment (`_length`)."""
+        return type(self)._length is not Mixture._length
 
     def tested_on(self, loads: Iterable[Load]) -> Self:
         """Return the same task with these segments as its test split."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.records import cells
-from analysis.records.readable import readable
+from analysis.records.readable import filtered, readable
 from analysis.report import __main__ as command_line
 from analysis.report.page import report
 from tests.analysis import fake
@@ -38,6 +38,10 @@ def test_each_load_and_protocol_is_a_setting(tmp_path: Path) -> None:
         kind = "".join(kind for kind, words in named.items() if words in setting["name"])
         assert set(setting["cells"]["run_id"]) == expected.pop(kind)
     assert not expected
+    table = readable(tmp_path).table
+    with pytest.raises(ValueError, match=r'in optim.max_epochs; keep .* --where "optim.max_epochs == [48]"'):
+        cells.named(table)
+    assert filtered(table, "optim.max_epochs == 8")["run_id"].str.endswith("-protocol").all()
 
 
 def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) -> None:

@@ -1,0 +1,53 @@
+"""Add to a table the settings that its records lack: what config.yaml says of training, block and model."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from zoo.common.foreign import all_visible
+from zoo.config.cell import MACHINE_ONLY_TRAINER
+from zoo.config.settings import flat
+from zoo.results import table as results_table
+from zoo.results.home import Home, text
+
+from .cells import PROTOCOL, word
+
+_SECTION = re.compile(rf"{PROTOCOL}.*\n(?:[ -].*\n)*", re.MULTILINE)
+_LAYERS = re.compile(r"^  layers:\n(?:  [- ].*\n)*", re.MULTILINE)
+_CLASS = re.compile(r"^  - class: .*?(\w+)$", re.MULTILINE)
+_OF_MACHINE = {f"trainer.{name}" for name in MACHINE_ONLY_TRAINER}
+
+
+def table(records: Sequence[dict[str, Any]], folders: Mapping[str, Home]) -> pd.DataFrame:
+    """Return the table of `zoo.results.load` with a column for each setting of PROTOCOL that varies in it.
+
+    "optim.weight_decay", "optim.class", "max_examples"; "model.layers": classes.  folders: run_id -> folder.
+    """
+    table = results_table.table(records)
+    cells = table.sort_values(["seed", "lr"]).drop_duplicates("point")
+    known = {point: _config(folders[run]) for point, run in zip(cells["point"], cells["run_id"], strict=True)}
+    configs = pd.DataFrame(list(known.values()), index=pd.Index(known))
+    varying = [name for name in configs if len({*configs[name].map(word)}) > 1]
+    return table.join(configs[varying], on="point")
+
+
+def _config(folder: Home) -> dict[str, Any]:
+    """Return dotted key -> value of the sections PROTOCOL of a cell's config; {} if it cannot be read."""
+    try:
+        content = text(folder, "config.yaml", linked=False).replace("_target_:", "class:")
+        content = _LAYERS.sub(lambda of: f"  layers: {', '.join(_CLASS.findall(of[0]))}\n", content)
+        return {key: value for one in _SECTION.findall(content) for key, value in _settings(one).items()}
+    except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError):
+        return {}
+
+
+@cache
+def _settings(section: str) -> dict[str, Any]:
+    if "&" in section:
+        raise ValueError("an anchor could repeat much text: the config of a cell has none")
+    read = flat("", all_visible(yaml.safe_load(section)))
+    return {key: value for key, value in read if key not in _OF_MACHINE and ".about." not in key}
