@@ -35,7 +35,7 @@ def check_config_dir(folder: Path | str | None) -> None:
         raise ValueError(f"{rule} hold files that end on .yaml: rename {path}.")
     for name, path in ours.items():
         if (own / name).exists() and not path.samefile(own / name):
-            raise ValueError(f"{rule} name no yaml as zoo names {path}: rename {own / name}.")
+            raise ValueError(f"{rule} not reuse the name of a yaml of zoo, {path}: rename {own / name}.")
 
 
 def yamls_of(group: str, own: Path | str | None = None) -> dict[str, Path]:
