@@ -239,7 +239,7 @@ def test_the_list_of_mixers_refuses_a_broken_yaml(tmp_path: Path, yaml: str | No
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        *((file, "not reuse the name of a yaml of zoo, ") for file in ("mixer/gla.yaml", "sweep/mini_mad.yaml")),
+        *((file, "not reuse the name of a yaml") for file in ("mixer/gla.yaml", "sweep/mini_mad.yaml")),
         ("task/mine.yml", "hold files that end on .yaml: rename "),
         ("mine.yaml", "be a folder with yamls of your own in mixer/, task/ or the like."),
     ],
