@@ -19,7 +19,7 @@ from zoo.common.foreign import visible
 from zoo.common.table_text import TERMINAL, add_forms, as_text, of_frame
 from zoo.common.terminal import FAILED, INTERRUPTED, OK, USAGE, command, command_parser, say
 from zoo.config.cell import Cell
-from zoo.config.paths import check_config_dir, yamls_of
+from zoo.config.paths import yamls_of
 from zoo.config.targets import make
 from zoo.config.words import first_line
 from zoo.launch.question import Question, question
@@ -74,7 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = [Path(word) for word in args.words if _is_path(word)]
     words = [word for word in args.words if not _is_path(word) and not word.startswith(HF)]
     try:
-        check_config_dir(args.config_dir)
         asking = question(words, args.config_dir)
         if models:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)

@@ -9,7 +9,7 @@ import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from rich import box
 from rich.console import Console
@@ -85,25 +85,6 @@ def _least(table: Table) -> int:
         texts = [str(column.header), *map(str, column.cells)]
         widths.append(max((len(part) for text in texts for part in parts(text)), default=0))
     return sum(widths) + 2 * len(widths)
-
-
-FAMILIES = {  # about.family -> its title
-    "attention": "Attention",
-    "linear": "Linear attention, gated and delta rules",
-    "ssm": "State spaces",
-    "convolution": "Convolutions",
-    "sparse": "Sparse attention and retrieval",
-    "other": "Other",
-}
-
-
-T = TypeVar("T")
-
-
-def by_family(things: Sequence[T], family: Callable[[T], str]) -> dict[str, list[T]]:
-    """Return the things by title of their family, in order of FAMILIES."""
-    groups = {title: [thing for thing in things if family(thing) == name] for name, title in FAMILIES.items()}
-    return {title: group for title, group in groups.items() if group}
 
 
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143

@@ -1,11 +1,18 @@
 """Read the `about` section of a mixer's yaml: texts for sweeps and pictures, not passed to its class."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from zoo.common.terminal import FAMILIES
-
+FAMILIES = {  # about.family -> its title
+    "attention": "Attention",
+    "linear": "Linear attention, gated and delta rules",
+    "ssm": "State spaces",
+    "convolution": "Convolutions",
+    "sparse": "Sparse attention and retrieval",
+    "other": "Other",
+}
 FAMILY = "other"  # of a mixer whose yaml names none
+T = TypeVar("T")
 
 
 def about(name: str, mixer: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,3 +50,9 @@ def _knob_mistakes(name: str, mixer: Mapping[str, Any], knob: Any) -> list[str]:
 def _has(settings: Any, dotted: str) -> bool:
     key, _, rest = dotted.partition(".")
     return isinstance(settings, Mapping) and key in settings and (not rest or _has(settings[key], rest))
+
+
+def by_family(things: Sequence[T], family: Callable[[T], str]) -> dict[str, list[T]]:
+    """Return the things by title of their family, in order of FAMILIES."""
+    groups = {title: [thing for thing in things if family(thing) == name] for name, title in FAMILIES.items()}
+    return {title: group for title, group in groups.items() if group}

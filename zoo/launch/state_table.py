@@ -10,7 +10,8 @@ import torch
 from rich.console import RenderableType
 from rich.table import Table
 
-from zoo.common.terminal import by_family, slim
+from zoo.common.terminal import slim
+from zoo.config.about import by_family
 from zoo.config.cell import Cell
 from zoo.mixers.state import StateSize
 from zoo.model import SequenceModel, build_model, outline

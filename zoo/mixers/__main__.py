@@ -21,8 +21,8 @@ from rich.table import Table
 
 from zoo.common.checks import one_line, unknown
 from zoo.common.foreign import all_visible, visible
-from zoo.common.terminal import by_family, command, command_parser, console, fitting, slim
-from zoo.config.about import about, mistakes
+from zoo.common.terminal import command, command_parser, console, fitting, slim
+from zoo.config.about import about, by_family, mistakes
 from zoo.config.changes import settings_of
 from zoo.config.paths import yamls_of
 from zoo.config.targets import target

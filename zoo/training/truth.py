@@ -110,7 +110,7 @@ def _in_order(model: SequenceModel, seq_len: int, seed: int) -> Found | None:
     before = torch.arange(seq_len) < torch.tensor([*sorted(cuts), seq_len])[:, None]
     tokens = _tokens(model, seq_len, seed)
     other = torch.where(before, tokens, (tokens + 1) % len(model.embedding))
-    streams = [model.start(inputs) for inputs in (tokens.expand_as(other), other)]
+    streams = [model.start(inputs) for inputs in (tokens, other)]
     for i, block in enumerate(_blocks(model)):
         if not block.mixer.causal:
             return None
