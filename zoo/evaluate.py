@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -272,7 +273,7 @@ def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
 
 def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
     """Answer one by one, in the order of the folders; print a line for each, and the tables at the end."""
-    done, failed = 0, dict[str, list[str]]()  # why -> folders
+    done, failed = 0, Counter[str]()  # failed: why -> how many
     for one in inquiries:
         if one.path.exists():
             done += 1
@@ -284,16 +285,19 @@ def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
             raise
         except Exception as error:
             why = str(error) if isinstance(error, ValueError) else reason(error)
-            failed.setdefault(visible(" ".join(why.split())), []).append(shown(one.folder))
+            why = visible(" ".join(why.split()))
+            if why not in failed:  # said at once, and how many more at the end
+                print(f"failed: {shown(one.folder)}: {why}", file=sys.stderr, flush=True)
+            failed[why] += 1
             continue
         evaluations.write(one.path, one.head | {"made_from": made_from}, table)
         print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
-    for why, (first, *more) in failed.items():
-        print(f"failed: {first}{f' and {len(more)} more' * bool(more)}: {why}", file=sys.stderr)
+    for why, count in failed.items():
+        if count > 1:
+            print(f"failed: {count - 1} more: {why}", file=sys.stderr)
     _print_tables(inquiries, asking.name, form)
-    count = sum(map(len, failed.values()))
-    answered = len(inquiries) - done - count
-    print(f"{asking.name}: {answered} answered, {done} were there already, {count} failed")
+    answered = len(inquiries) - done - failed.total()
+    print(f"{asking.name}: {answered} answered, {done} were there already, {failed.total()} failed")
     return FAILED if failed else OK
 
 

@@ -149,3 +149,6 @@ def test_all_tasks_are_listed_and_the_laws_test_a_task_of_the_user(
     assert printed[1].startswith(
         "guessing scores chance: seq_len=64,num_kv_pairs=2: no single guess scores 0.5"
     )
+    monkeypatch.setattr("my_task.Mine.least_bits", lambda self, segment: 1 / 0)
+    with pytest.raises(SystemExit, match=r"^error: ZeroDivisionError: .* \(test_looking\.py:\d+"):
+        main(["my_task", *mine])

@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from zoo.common.checks import unknown
+from zoo.common.checks import located, unknown
 from zoo.common.foreign import visible
 from zoo.common.terminal import command, command_parser
 from zoo.config.bounds import out_of_bounds
@@ -61,11 +61,13 @@ def main(argv: list[str] | None = None) -> None:
         task = build(args.task, args.settings, args.seed, files)
         if args.out:
             export(task, args.split, Path(args.out))
+        _show_segments(task, args.split, args.show)
     except (HydraException, OmegaConfBaseException) as error:
         sys.exit(f"error: {visible(first_line(error))}")
     except (ValueError, OSError) as error:
         sys.exit(f"error: {visible(str(error))}")
-    _show_segments(task, args.split, args.show)
+    except Exception as error:  # of the code of a task
+        sys.exit(f"error: {visible(located(error))}")
 
 
 def _show_segments(task: Task, split: Split, rows: int) -> None:
