@@ -85,8 +85,9 @@ function caption() {
     return low === high ? `${low}` : `${low} to ${high}`;
   };
   const hows = [...new Set(points.map((point) => point.interval))].filter((how) => how !== NONE);
-  const slices = view.slices.map((place) => view.setting.slices[view.split][place]);
-  const names = slices.length === 1 ? `slice ${slices[0]}` : `unweighted mean of ${slices.length} slices (${slices.slice(0, 8).join("; ")}${slices.length > 8 ? "; ..." : ""})`;
+  const all = view.setting.slices[view.split], slices = view.slices.map((place) => all[place]);
+  const listed = slices.length === all.length ? "" : ` (${slices.slice(0, 8).join("; ")}${slices.length > 8 ? "; ..." : ""})`;
+  const names = slices.length === 1 ? `slice ${slices[0]}` : `unweighted mean of ${listed ? "" : "all "}${slices.length} slices${listed}`;
   const few = points.filter((point) => point.seeds < Math.max(...points.map((each) => each.seeds))).length;
   return [
     `${view.setting.name}: ${names}.`,
