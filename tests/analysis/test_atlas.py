@@ -44,7 +44,7 @@ def test_an_archive_that_is_not_there_is_named(tmp_path: Path, run: Run) -> None
     run.refused("atlas_frontier.zip", atlas.main, tmp_path)
 
 
-def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
+def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = ("mqar", "copy", "induction", "noisy_ar")
     scores = {"attention": 0.99, "based": 0.9, "mamba": 0.7, "gla": 0.5}
     records = [
@@ -53,18 +53,20 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run) -> None:
     ]
     records.append(study.record("retnet", 1.0, task="mqar", state=1600))  # begun, and no more
     archive(study.write(archives.parent / "b", records), archives / "atlas_block.zip")
+    assert "Friedman" not in run(atlas.main, archives)[0]  # of so few mixers
+    monkeypatch.setattr(atlas, "TESTED", 3)
     lines = run(atlas.main, archives)[0].splitlines()
     assert (
         "## 4 tasks, one size" in lines
-        and "| mixer | copy | induction | mqar | noisy_ar | mean rank |" in lines
+        and "| mixer | state | mqar | noisy_ar | copy | induction | mean rank |" in lines
     )
-    assert "| Attention | 0.98 | 0.97 | 0.99 | 0.96 |  |" in lines
-    assert "| Based | 0.89 | 0.88 | 0.90 | 0.87 | 1.0 |" in lines
-    assert "| Gla | 0.49 | 0.48 | 0.50 | 0.47 | 3.0 |" in lines
+    assert "| Attention | 1,600 | 0.99 | 0.96 | 0.98 | 0.97 |  |" in lines
+    assert "| Based | 1,600 | 0.90 | 0.87 | 0.89 | 0.88 | 1.0 |" in lines
+    assert "| Gla | 1,600 | 0.50 | 0.47 | 0.49 | 0.48 | 3.0 |" in lines
     assert "Begun, and not in the table: Retnet." in lines
     assert "chi squared is 8.0," in " ".join(lines) and "Holm's correction: none." in " ".join(lines)
-    assert "| copy | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
-    assert "| induction |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
+    assert "| mqar | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
+    assert "| noisy_ar |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
 
 
 def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run: Run) -> None:
