@@ -22,7 +22,7 @@ from zoo.results.reading import left_out
 from .figures.effective_state import ABOVE
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
-from .figures.plane import RECALL, TRACKING
+from .figures.plane import by_kind
 from .figures.rounded import FORMATS, MIDDLE, RECURRENT, rounded
 from .pareto import pareto
 from .records.cells import slices, slices_in_words
@@ -174,7 +174,7 @@ def _block(archives: Path) -> Iterator[str]:
     everything = scored.means(Study(home).table)
     points = ranks.complete(everything)
     scores = ranks.block(points)
-    scores = scores.reindex(columns=sorted(scores, key=lambda task: (task in TRACKING) - (task in RECALL)))
+    scores = scores.reindex(columns=sorted(scores, key=by_kind))
     rivals = scores.drop(index=points.loc[points["mixer"] == ALL, "series"].unique())
     order = ranks.mean_ranks(rivals)
     rows = points.sort_values("state_resident").to_dict("records")

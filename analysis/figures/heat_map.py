@@ -1,4 +1,4 @@
-"""Recall at each slice of the test split: a row a mixer and setting, a column a slice."""
+"""Recall at each slice of the test split: a row a mixer and setting, a column a slice, or a task of many."""
 
 import re
 import textwrap
@@ -15,57 +15,82 @@ from ..records import cells
 from ..statistics import scored
 from ..statistics.chance import ONE_OF_N, chance_in_words
 from ..statistics.points import in_words
+from ..statistics.seeds import APART as APART_BY
+from ..statistics.seeds import settled
 from .gallery import Picture, Study
+from .plane import by_kind
 
 APART = " | "  # between a load and its slice
 TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which columns show
 SPACES = str.maketrans("=_", "  ")
 MOST = 40  # rows; if there are more settings, each series shows only its best
+COLUMNS = 30  # if there are more, each load shows only the mean of its slices
 GUESS = {True: "chance, 1/n", False: "chance"}  # whether chance is a guess among the row's values
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw a row for each mixer and setting, with its cells of all loads; if there are several tasks, or if
-    several loads have the same slice, each load has its own columns."""
-    rows = scored.alone(study.table)
-    rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
+    """Draw a row for each mixer and setting, with its cells of all loads.
+
+    If there are several tasks, or if several loads have the same slice, each load has its own columns.
+    """
+    rows = _named(scored.alone(study.table))
     several = len({_head(load) for load in rows["load"]}) > 1
     rows["column"] = (rows["load"] + APART if several else "") + rows["slice"]
-    shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
-    left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""
+    many = several and len(set(rows["column"])) > COLUMNS
+    shown = _of_loads(study.table) if many else rows
+    best = _best(rows) if len(set(rows["unit"])) > MOST else set(rows["unit"])
+    shown = shown.loc[shown["unit"].isin(list(best))]
     sentences = [
-        f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}"
+        f"Accuracy in per cent{', the mean of the slices' if many else ' at each slice'} of the test split.",
+        caption(rows, ranges=False),
+        "Of each mixer the setting with the best mean." if len(best) < len(set(rows["unit"])) else "",
+        "" if settled(shown).all() else f"Seeds differ by more than {APART_BY} at a star.",
     ]
-    drawn = _draw(shown, study.table, sentences[0], style)
-    return Picture(drawn, rows.drop(columns="column"), sentences, {})
+    text = " ".join(filter(None, sentences))
+    return Picture(_draw(shown, study.table, text, style), rows.drop(columns="column"), [text], {})
 
 
-def _best(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each series, the rows of the unit with the best mean."""
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
+
+
+def _best(rows: pd.DataFrame) -> set[str]:
+    """Return, for each series, the unit with the best mean."""
     means = rows.groupby(["series", "unit"], as_index=False).agg(mean=("accuracy", "mean"))
-    best = means.sort_values("mean").drop_duplicates("series", keep="last")["unit"]
-    return rows.loc[rows["unit"].isin(best)]
+    return set(means.sort_values("mean").drop_duplicates("series", keep="last")["unit"])
+
+
+def _of_loads(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each unit and load, whose column is named by its load alone."""
+    rows = _named(scored.means(table))
+    rows = rows.assign(column=rows["load"])
+    return rows.sort_values("task", key=lambda tasks: tasks.map(by_kind), kind="stable")
 
 
 def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -> Figure:
     column_names = _column_names(rows, table)
-    wide, names = _table(rows, table, column_names, style.letters)
+    wide, texts, names = _table(rows, table, column_names, style.letters)
     heads = _heads(column_names)
-    tall = max((head.count("\n") + 1 for head in heads), default=0)
+    shown = [name for _, name in column_names.values()]
+    words = set(shown) == set(rows["load"])  # below tasks, and numbers below slices
+    tall = max((head.count("\n") + 1 for head in heads), default=6 if words else 0)
     figure = page.new(
         style.width, 0.9 + 0.13 * tall + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names)
     )
     ax = figure.subplots()
     seaborn.heatmap(
-        100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", linewidths=0.8,
-        annot_kws={"fontsize": small()}, cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
+        100 * wide, ax=ax, xticklabels=True, yticklabels=True, vmin=0, vmax=100, cmap="cividis",
+        annot=texts, fmt="", linewidths=0.8, annot_kws={"fontsize": small()},
+        cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
     )  # fmt: skip
-    values = [
-        "\n".join(part.partition("=")[2] for part in name.split(",")) for _, name in column_names.values()
-    ]
-    ax.set_xticklabels(values, rotation=0, fontsize=small() if heads else None)
+    ax.set_xticklabels(
+        [_head(name).removeprefix("task ") if words else _values(name) for name in shown],
+        fontsize=small() if heads or words else None,
+        rotation=30 if words else 0,
+        ha="right" if words else "center",
+    )
     ax.set_yticklabels(names, rotation=0)
-    keys = _keys_in_words(list(column_names.values()))
+    keys = "mean over slices" if words else _keys_in_words(list(column_names.values()))
     ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")
     ax.tick_params(length=0)
     ax.grid(visible=False)
@@ -80,8 +105,15 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     return figure
 
 
+def _values(name: str) -> str:
+    """Return the values of a slice, a line each."""
+    return "\n".join(part.partition("=")[2] for part in name.split(","))
+
+
 def _column_names(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Return column -> (load, or "" if there is only one; slice), in the order of loads and difficulty."""
+    """Return column -> (load, or "" for no head; slice, or load), in the order of loads and difficulty."""
+    if set(rows["column"]) == set(rows["load"]):
+        return {load: ("", load) for load in dict.fromkeys(rows["load"])}
     names = {}
     for load in dict.fromkeys(rows["load"] if rows["column"].str.contains(APART).any() else [""]):
         of_load = rows.loc[rows["load"] == load, "column"] if load else rows["column"]
@@ -120,13 +152,17 @@ def _keys_in_words(column_names: list[tuple[str, str]]) -> str:
 
 def _table(
     rows: pd.DataFrame, table: pd.DataFrame, column_names: dict[str, tuple[str, str]], letters: int
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table of units by columns, with chance as the last row if known; and its rows' names."""
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return the table of units by columns, with chance as the last row if known; its texts; its names."""
     first = rows.drop_duplicates("unit").sort_values(
         ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
     )
-    wide = rows.pivot(index="unit", columns="column", values="accuracy").reindex(
-        index=first["unit"], columns=list(column_names)
+    starred = rows.assign(star=np.where(settled(rows), "", "*"))
+    wide, stars = (
+        starred.pivot(index="unit", columns="column", values=name).reindex(
+            index=first["unit"], columns=list(column_names)
+        )
+        for name in ("accuracy", "star")
     )
     widths = len(set(rows["d_model"])) > 1
     names = [in_words(row, widths) for row in first.to_dict("records")]
@@ -138,5 +174,6 @@ def _table(
     )
     if np.isfinite(guesses).all():
         names.append(GUESS[chance_in_words(table, [name for _, name in column_names.values()]) == ONE_OF_N])
-        wide.loc[names[-1]] = guesses
-    return wide, [textwrap.fill(name, letters) for name in names]
+        wide.loc[names[-1]], stars.loc[names[-1]] = guesses, ""
+    texts = (100 * wide).map("{:.0f}".format) + stars
+    return wide, texts, [textwrap.fill(name, letters) for name in names]

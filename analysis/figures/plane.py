@@ -17,6 +17,11 @@ ABOUT = [
 ]  # fmt: skip
 
 
+def by_kind(task: str) -> int:
+    """Return a key that sorts tasks of recall first, and of tracking last."""
+    return (task in TRACKING) - (task in RECALL)
+
+
 def figure(study: Study, style: Style) -> Picture:
     """Draw each mixer that was trained on all of these tasks at its two means."""
     rows = sides(study.table)
