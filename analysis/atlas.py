@@ -71,6 +71,12 @@ The number of heads of each mixer is in its settings. How a state is cut into he
 `python -m analysis.atlas docs/results` makes this page from the archives in [results](results).
 """
 
+OF_BLOCK = """Does recall say what else a memory can do?
+[Findings](findings.md#ten-tasks-at-one-size-atlas_block), and
+[recall against tracking](figures/atlas_block/plane.png).
+A score is the mean of test slices and seeds, at the better of two learning rates. The state is the largest of
+all tasks. Ranks are among mixers of fixed state."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     parser = command_parser("analysis.atlas", __doc__)
@@ -181,18 +187,17 @@ def _block(archives: Path) -> Iterator[str]:
     words = {(row["series"], row["task"]): _score(row, 2) for row in rows}
     states = {row["series"]: f"{row['state_resident']:,.0f}" for row in rows}  # the largest, which is last
     chance = {row["task"]: f"{row['chance']:.2f}" for row in rows}
-    yield f"\n## {len(scores.columns)} tasks, one size\n"
+    yield f"\n## {len(scores.columns)} tasks, one size\n\n{OF_BLOCK}\n"
     yield from _table(["mixer", "state", *scores.columns, "mean rank"])
     for name in [*scores.index.difference(rivals.index), *order.index]:
         rank = f"{order[name]:.1f}" if name in order.index else ""
         yield markdown_row([str(name), states[name], *(words[name, task] for task in scores), rank])
     yield markdown_row(["chance", "", *(chance[task] for task in scores), ""])
     unfinished = sorted({*everything["series"]} - {*points["series"]})
-    yield "\nMeans over test slices and seeds, and the largest state; ranks are among mixers of fixed state."
     if unfinished:
-        yield f"Begun, and not in the table: {', '.join(unfinished)}."
+        yield f"\nBegun, and not in the table: {', '.join(unfinished)}."
     if len(rivals) < TESTED:
-        yield "The other mixers of `sweeps/atlas_block.yaml` are still to be trained; tests wait for them."
+        yield "\nThe other mixers of `sweeps/atlas_block.yaml` are still to be trained; tests wait for them."
         return
     yield from _tests(scores, rivals)
 
@@ -202,7 +207,7 @@ def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:
     chi, p = ranks.friedman(rivals)
     pairs = ranks.pairs(rivals).to_dict("records")
     apart = [f"{pair['a']} and {pair['b']}" for pair in pairs if pair["p_holm"] <= LEVEL]
-    yield f"""Friedman's chi squared is {chi:.1f},
+    yield f"""\nFriedman's chi squared is {chi:.1f},
 p {p:.2g}. Of {len(pairs)} pairs, these differ by Wilcoxon's signed-rank test with Holm's correction:
 {", ".join(apart) or "none"}.
 
