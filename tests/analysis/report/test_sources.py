@@ -44,6 +44,14 @@ def test_each_load_and_protocol_is_a_setting(tmp_path: Path) -> None:
     assert filtered(table, "optim.max_epochs == 8")["run_id"].str.endswith("-protocol").all()
 
 
+def test_what_lies_in_the_folder_itself_is_seen_before_what_lies_below(tmp_path: Path) -> None:
+    fake.write(tmp_path / "demo", seeds=1)
+    own = shutil.copytree(next(iter(store.folders(tmp_path / "demo"))), tmp_path / "mine")
+    change(own, lambda record: record["task_settings"].update(vocab_size=256), run_id="mine", point="mine")
+    settings = Page(report([tmp_path])[0]).data["settings"]
+    assert [len(setting["cells"]["run_id"]) for setting in settings] == [1, len(fake.records(1))]
+
+
 def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) -> None:
     mine, theirs = tmp_path / "all" / "mine", tmp_path / "all" / "theirs.zip"
     fake.write(mine, seeds=2)
