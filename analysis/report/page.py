@@ -60,7 +60,7 @@ def parts(homes: Sequence[Path], made: str = "") -> Parts:
         whole, lacking = complete(setting)
         sources.problems += [Problem(run_id, why) for run_id, why in lacking]
         settings += [] if whole.table.empty else [whole]
-    if sources.names[0] == sources.homes_named[0]:  # what lies in the first folder itself is seen first
+    if sources.homes_named == sources.names[:1]:  # what lies in the one folder itself is seen first
         own = {run_id for run_id, place in sources.origin.items() if place == 0}
         settings.sort(key=lambda setting: own.isdisjoint(setting.table["run_id"]))
     about, questions = details(sources), collected(sources)
