@@ -71,11 +71,10 @@ The number of heads of each mixer is in its settings. How a state is cut into he
 `python -m analysis.atlas docs/results` makes this page from the archives in [results](results).
 """
 
-OF_BLOCK = """Does recall say what else a memory can do?
-[Findings](findings.md#ten-tasks-at-one-size-atlas_block), and
-[recall against tracking](figures/atlas_block/plane.png).
-A score is the mean of test slices and seeds, at the better of two learning rates. The state is the largest of
-all tasks. Ranks are among mixers of fixed state."""
+OF_BLOCK = """\
+Does recall say what else a memory can do? [Findings](findings.md#ten-tasks-at-one-size-atlas_block), and
+[recall against tracking](figures/atlas_block/plane.png). A score is the mean of test slices and seeds, at the
+better of two learning rates. The state is the largest of all tasks. Ranks are among mixers of fixed state."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -136,10 +136,7 @@ def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> Non
 
 
 def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
-    """Return where the axis may begin to show the last octave of bounds left of the points.
-
-    The points keep FOR_POINTS of the axis.  A bound of which less would be seen gets no room.
-    """
+    """Return where the axis may begin: an octave below a bound, if points then keep FOR_POINTS of it."""
     axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
     curves = [panel.bound for panel in panels if panel.bound is not None]
     ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]

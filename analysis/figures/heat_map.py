@@ -15,12 +15,11 @@ from ..records import cells
 from ..statistics import scored
 from ..statistics.chance import ONE_OF_N, chance_in_words
 from ..statistics.points import in_words
-from ..statistics.seeds import APART as APART_BY
-from ..statistics.seeds import settled
+from ..statistics.seeds import APART, settled
 from .gallery import Picture, Study
 from .plane import by_kind
 
-APART = " | "  # between a load and its slice
+BETWEEN = " | "  # between a load and its slice
 TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which columns show
 SPACES = str.maketrans("=_", "  ")
 MOST = 40  # rows; if there are more settings, each series shows only its best
@@ -35,16 +34,17 @@ def figure(study: Study, style: Style) -> Picture:
     """
     rows = _named(scored.alone(study.table))
     several = len({_head(load) for load in rows["load"]}) > 1
-    rows["column"] = (rows["load"] + APART if several else "") + rows["slice"]
+    rows["column"] = (rows["load"] + BETWEEN if several else "") + rows["slice"]
     many = several and len(set(rows["column"])) > COLUMNS
     shown = _of_loads(study.table) if many else rows
-    best = _best(rows) if len(set(rows["unit"])) > MOST else set(rows["unit"])
+    units = set(rows["unit"])
+    best = _best(rows) if len(units) > MOST else units
     shown = shown.loc[shown["unit"].isin(list(best))]
     sentences = [
         f"Accuracy in per cent{', the mean of the slices' if many else ' at each slice'} of the test split.",
         caption(rows, ranges=False),
-        "Of each mixer the setting with the best mean." if len(best) < len(set(rows["unit"])) else "",
-        "" if settled(shown).all() else f"Seeds differ by more than {APART_BY} at a star.",
+        "Of each mixer the setting with the best mean." if best < units else "",
+        "" if settled(shown).all() else f"Seeds differ by more than {APART} at a star.",
     ]
     text = " ".join(filter(None, sentences))
     return Picture(_draw(shown, study.table, text, style), rows.drop(columns="column"), [text], {})
@@ -62,8 +62,7 @@ def _best(rows: pd.DataFrame) -> set[str]:
 
 def _of_loads(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each unit and load, whose column is named by its load alone."""
-    rows = _named(scored.means(table))
-    rows = rows.assign(column=rows["load"])
+    rows = _named(scored.means(table)).assign(column=lambda rows: rows["load"])
     return rows.sort_values("task", key=lambda tasks: tasks.map(by_kind), kind="stable")
 
 
@@ -72,7 +71,7 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     wide, texts, names = _table(rows, table, column_names, style.letters)
     heads = _heads(column_names)
     shown = [name for _, name in column_names.values()]
-    words = set(shown) == set(rows["load"])  # below tasks, and numbers below slices
+    words = rows["column"].equals(rows["load"])  # below tasks, and numbers below slices
     tall = max((head.count("\n") + 1 for head in heads), default=6 if words else 0)
     figure = page.new(
         style.width, 0.9 + 0.13 * tall + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names)
@@ -112,13 +111,13 @@ def _values(name: str) -> str:
 
 def _column_names(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:
     """Return column -> (load, or "" for no head; slice, or load), in the order of loads and difficulty."""
-    if set(rows["column"]) == set(rows["load"]):
+    if rows["column"].equals(rows["load"]):
         return {load: ("", load) for load in dict.fromkeys(rows["load"])}
     names = {}
-    for load in dict.fromkeys(rows["load"] if rows["column"].str.contains(APART).any() else [""]):
+    for load in dict.fromkeys(rows["load"] if any(BETWEEN in name for name in rows["column"]) else [""]):
         of_load = rows.loc[rows["load"] == load, "column"] if load else rows["column"]
         for name in cells.slices(table, "test"):
-            column = f"{load}{APART}{name}" if load else name
+            column = f"{load}{BETWEEN}{name}" if load else name
             if column in set(of_load):
                 names[column] = (load, name)
     return names
@@ -166,12 +165,8 @@ def _table(
     )
     widths = len(set(rows["d_model"])) > 1
     names = [in_words(row, widths) for row in first.to_dict("records")]
-    guesses = (
-        rows.drop_duplicates("column")
-        .set_index("column")["chance"]
-        .reindex(list(column_names))
-        .to_numpy(float)
-    )
+    chance = rows.drop_duplicates("column").set_index("column")["chance"]
+    guesses = chance.reindex(list(column_names)).to_numpy(float)
     if np.isfinite(guesses).all():
         names.append(GUESS[chance_in_words(table, [name for _, name in column_names.values()]) == ONE_OF_N])
         wide.loc[names[-1]], stars.loc[names[-1]] = guesses, ""

@@ -31,9 +31,7 @@ def test_each_task_has_its_columns(alike: bool) -> None:
     assert numbers == ["100", "100", "50", "50", "75", "75", *["25"] * 4]  # Based, Mamba, chance
 
 
-def test_many_tasks_have_a_column_each_and_a_star_where_seeds_are_apart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_tasks_have_a_column_each_and_stars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heat_map, "COLUMNS", 5)
     scores = [("cum_parity", 0.5, 0.7), ("copy", 0.2, 0.6), ("mqar", 1.0, 1.0)]
     cells = [of_task(task, "gla", two[seed], seed=seed) for task, *two in scores for seed in (0, 1)]
