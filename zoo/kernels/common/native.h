@@ -48,7 +48,8 @@ static inline float product(long n, const float *a, const float *b) {
 #define BODY static inline __attribute__((always_inline)) void
 #define OF_WIDTH(body, V, ...)                                 \
     do {                                                       \
-        if (V == 16) body(__VA_ARGS__, 16);                    \
+        if (V == 8) body(__VA_ARGS__, 8);                      \
+        else if (V == 16) body(__VA_ARGS__, 16);               \
         else if (V == 32) body(__VA_ARGS__, 32);               \
         else if (V == 64) body(__VA_ARGS__, 64);               \
         else body(__VA_ARGS__, V);                             \

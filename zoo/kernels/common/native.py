@@ -29,7 +29,8 @@ from zoo.common.foreign import visible
 from zoo.kernels.common import processor
 from zoo.kernels.common.private import Unsafe, cache_folder, make_private, read_file
 
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC")
+REORDERED = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")  # sums, side by side
+FLAGS = ("-std=gnu11", "-O3", *REORDERED, "-march=native", "-fopenmp-simd", "-shared", "-fPIC")
 WIDE = "-mprefer-vector-width=512"  # by default compilers use half of the widest registers
 MOST_BYTES = 1 << 24  # of a library; one has some 20,000
 PATIENCE = 60.0  # seconds that a compiler may take; it needs about one
