@@ -30,7 +30,7 @@ def test_an_archive_reads_like_its_folder(home: Path, run: Run) -> None:
     packed = home.with_suffix(".zip")
     assert run.done(archive.main, home) == f"2 cells: {packed}\n"
     for load in (table.load, table.load_metrics, table.load_groups):
-        pd.testing.assert_frame_equal(load(packed), load(home))
+        pd.testing.assert_frame_equal(load(str(packed)), load(home))
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
 

@@ -62,7 +62,7 @@ def write(path: Path, head: Mapping[str, Any], table: pd.DataFrame) -> None:
         table.to_csv(file, index=False, lineterminator="\n")
 
 
-def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
+def load_evaluations(results: str | Path, evaluation: str) -> pd.DataFrame:
     """Return the answers of all finished cells to one evaluation, tidy; join with `load` by run_id.
 
     Columns: run_id, mixer; evaluation.<key>, task.<key>: the settings of the question (task: only where it is
@@ -71,7 +71,7 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
     A damaged file is left out with a warning, a file of earlier weights silently.
     ValueError, one line with the fix: no such folder, or no answers in it.
     """
-    reading, wrong = Reading(Path(results)), []
+    reading, wrong = Reading(results), []
     frames = []
     for folder, record in reading:
         for name in names(folder, evaluation):
@@ -86,8 +86,8 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
                 frames.append(pd.DataFrame(about, table.index).join(table))
     reading.warn(wrong)
     if not frames:
-        ask = f"python -m zoo.evaluate {shown(results)} evaluation={visible(evaluation)}"
-        raise ValueError(f"{shown(results)} holds no answers to {visible(evaluation)}: run `{ask}` first.")
+        ask = f"python -m zoo.evaluate {shown(reading.results)} evaluation={visible(evaluation)}"
+        raise ValueError(f"{shown(reading.results)} holds no answers to {visible(evaluation)}: run `{ask}`.")
     return pd.concat(frames, ignore_index=True)
 
 

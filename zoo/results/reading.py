@@ -32,8 +32,8 @@ class Reading:
     whose name is not its record's (it was copied or renamed).  A copy of a cell is not counted again.
     """
 
-    def __init__(self, results: Path) -> None:
-        self.results = results
+    def __init__(self, results: str | Path) -> None:
+        self.results = Path(results)
         self.wrong: list[str] = []
         self.notes: list[str] = []
 

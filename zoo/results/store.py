@@ -83,7 +83,7 @@ def groups(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def records(results: Path) -> list[dict[str, Any]]:
+def records(results: str | Path) -> list[dict[str, Any]]:
     """Return result.json of every finished cell, ordered by run id; warnings and errors as `load`."""
     reading = Reading(results)
     records = [record for _, record in reading]

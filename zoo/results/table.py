@@ -12,7 +12,7 @@ from zoo.results.reading import Reading
 from zoo.results.store import curves, groups, records
 
 
-def load(results: Path) -> pd.DataFrame:
+def load(results: str | Path) -> pd.DataFrame:
     """Return every finished cell of a folder or archive, one row for each (cell, split, slice); tidy.
 
     The columns of `zoo.results.columns.KEYS`, then split and slice, then a column for each setting of any
@@ -57,7 +57,7 @@ def slice_name(slice_: dict[str, int | str]) -> str:
     return ",".join(f"{key}={value}" for key, value in slice_.items())
 
 
-def load_metrics(results: Path) -> pd.DataFrame:
+def load_metrics(results: str | Path) -> pd.DataFrame:
     """Return the curves of every finished cell: run_id, mixer, step, split, slice, metric, value.
 
     A cell whose curve is missing or damaged is left out with a warning.  Errors as `load`.
@@ -68,7 +68,7 @@ def load_metrics(results: Path) -> pd.DataFrame:
     return frame
 
 
-def load_groups(results: Path) -> pd.DataFrame:
+def load_groups(results: str | Path) -> pd.DataFrame:
     """Return the answers of every cell that did not diverge, counted by the groups of their task.
 
     run_id, split, slice; group: the name of a group of the task; value: a word or a number of the group (of
