@@ -5,10 +5,10 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo check test test-slow slurm-test lint bench docs site figures notebooks clean
+.PHONY: help setup demo check test test-records test-slow slurm-test lint bench docs site figures notebooks clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 setup: .venv/.ok  ## the virtual environment with everything that demo, tests and notebooks need
 
@@ -26,8 +26,12 @@ check: setup  ## lint, types, the laws of what changed against main, a smoke cel
 	$(BIN)/python -m tests.check
 
 # one process more than the cores of CI: some tests wait; the order is tests/conftest.py's
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 test: setup  ## the tests (minutes; no GPU, no SLURM)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu and not slurm'
+	$(PYTEST) -m 'not slow and not gpu and not slurm and not records'
+
+test-records: setup  ## that committed results, pictures, quoted numbers, notebooks and lists agree (minutes)
+	$(PYTEST) -m 'records and not slow'
 
 test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others, on SLURM too (hours)
 	$(BIN)/python -m pytest -m slow

@@ -83,7 +83,7 @@ def laws(paths: list[str]) -> list[list[str]]:
 
 def cases(names: list[str]) -> list[str]:
     """As they stand in the tests' names; of many mixers under their own settings alone."""
-    return [f"[{name}{end}" for name in names for end in ("-" if len(names) > MOST else "-[")]
+    return [f"[{name}{end}" for name in names for end in ("]" if len(names) > MOST else "][")]
 
 
 def mixers(paths: list[str]) -> list[str]:

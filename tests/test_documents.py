@@ -31,6 +31,7 @@ MADE: dict[str, Callable[[list[str]], object]] = {  # command -> what it calls
 }
 
 
+@pytest.mark.records
 @pytest.mark.parametrize("command", MADE)
 def test_a_document_is_what_its_command_makes(command: str, capsys: pytest.CaptureFixture[str]):
     said_to_run, _, place = command.partition(" > ")

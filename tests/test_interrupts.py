@@ -30,7 +30,7 @@ COMMANDS = {
 }
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 SAID = "interrupted; the same command goes on where this one stopped\n"
-TRIES, MOMENTS = 4, 40
+TRIES, MOMENTS = 2, 40
 
 
 # What is raised where it is dropped

@@ -86,6 +86,6 @@ def test_it_can_be_read_in_one_sitting():
 
 def test_no_target_stands_twice():
     told = subprocess.run(("make", "--dry-run", "test"), capture_output=True, text=True, check=True)
-    chosen = "-m 'not slow and not gpu and not slurm'"
+    chosen = "-m 'not slow and not gpu and not slurm and not records'"
     assert told.stderr == ""
     assert f"pytest -n 3 --dist loadgroup --no-loadscope-reorder {chosen}" in told.stdout

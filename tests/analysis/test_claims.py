@@ -55,6 +55,7 @@ def can_hold(file: Path) -> bool:
     return len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
 
 
+@pytest.mark.records
 def test_the_claims_of_every_sweep_but_one_can_hold() -> None:
     cannot = [file.name for file in SWEEPS.glob("*.claims.csv") if not can_hold(file)]
     assert cannot == ["mini_state_threshold.claims.csv"]  # as docs/bits.md says

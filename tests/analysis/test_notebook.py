@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 import analysis
 from tests.analysis import fake
 
+pytestmark = pytest.mark.records
 HOME = Path(analysis.__file__).parent / "notebooks"
 NOTEBOOKS = sorted(HOME.glob("*.ipynb"))
 named = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

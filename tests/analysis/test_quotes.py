@@ -21,6 +21,7 @@ ROWS = pd.DataFrame(
 )
 
 
+@pytest.mark.records
 @pytest.mark.parametrize("page", PAGES)
 def test_every_covered_number_is_right_and_no_new_one_is_uncovered(page: str) -> None:
     report = check(ROOT, page, PAGES[page])

@@ -140,6 +140,7 @@ def kill_a_worker(sweep: Sweep) -> None:
     os.kill(sweep.at_work()[0], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_kill_of_populations(tmp_path: Path):
     """A restart keeps the size of a population, on which the last bits of its members depend in float32."""
     sweep = Sweep(tmp_path, FEW, "population=3")

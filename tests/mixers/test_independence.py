@@ -16,12 +16,9 @@ BOTH = [
 ]
 
 
-# variants at a prime: that chunks are not seen, at any length, is a law of its own
-CALLS = [pytest.param(case, kind, LENGTHS[1:2] if case.changes else LENGTHS) for case, kind in BOTH]
-CALLS += [pytest.param(case, kind, LENGTHS, marks=pytest.mark.slow) for case, kind in BOTH if case.changes]
-
-
-@pytest.mark.parametrize(("case", "kind", "lengths"), CALLS, ids=str)
+# at a prime: that chunks are not seen, at any length, is a law of its own
+@pytest.mark.parametrize("lengths", [LENGTHS[1:2], pytest.param(LENGTHS, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(("case", "kind"), BOTH, ids=str)
 def test_outputs_and_gradients_are_the_definitions(case: Case, kind: str, lengths: tuple[int, ...]):
     module = statement(file_of(case))
     assert module, f"tests/definitions/{file_of(case)}.py must write down what {case.name} computes"

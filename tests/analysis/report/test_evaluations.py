@@ -136,6 +136,7 @@ def test_rows_are_filtered_by_who_is_right_and_open_as_tokens(page: Any) -> None
     page.evaluate("clear()")
 
 
+@pytest.mark.records
 def test_every_evaluation_of_the_archives_is_drawn_on_its_axes(browser: Any, tmp_path: Path) -> None:
     archives, drawn = [ARCHIVES / f"mini_{name}.zip" for name in NAMES], {}
     with opened(browser, saved(tmp_path / "report.html", *archives)) as page:
