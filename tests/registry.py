@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from omegaconf import OmegaConf
 
 from zoo.config import compose as composing
@@ -24,11 +23,6 @@ FOLDER = Path(os.environ.get("ZOO_LAWS_OF", CONF))
 def cases(folder: Path = FOLDER) -> list[Case]:
     """List the cases of every mixer of the folder under test."""
     return checked.cases(folder)
-
-
-def variants_slow(all_cases: Iterable[Case]) -> list[Any]:
-    """Return the cases as parameters of a test that looks at variants with -m slow alone."""
-    return [pytest.param(case, marks=pytest.mark.slow if case.changes else ()) for case in all_cases]
 
 
 @cache

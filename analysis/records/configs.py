@@ -26,27 +26,36 @@ _CLASS = re.compile(r"^  - class: .*?(\w+)$", re.MULTILINE)
 _OF_MACHINE = {f"trainer.{name}" for name in MACHINE_ONLY_TRAINER}
 
 
-def table(records: Sequence[dict[str, Any]], folders: Mapping[str, Home]) -> pd.DataFrame:
+def table(
+    records: Sequence[dict[str, Any]], folders: Mapping[str, Home]
+) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table of `zoo.results.load` with a column for each setting of PROTOCOL that varies in it.
 
     "optim.weight_decay", "optim.class", "max_examples"; "model.layers": classes.  folders: run_id -> folder.
+    Second: run_id -> why its config.yaml could not be read, so that its settings are in no column.
     """
     table = results_table.table(records)
     cells = table.sort_values(["seed", "lr"]).drop_duplicates("point")
-    known = {point: _config(folders[run]) for point, run in zip(cells["point"], cells["run_id"], strict=True)}
+    known: dict[str, dict[str, Any]] = {}
+    unread: dict[str, str] = {}
+    for point, run in zip(cells["point"], cells["run_id"], strict=True):
+        try:
+            known[point] = _config(folders[run])
+        except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError):
+            known[point] = {}
+            unread[run] = "its config.yaml cannot be read: no setting of it tells the point from others"
     configs = pd.DataFrame(list(known.values()), index=pd.Index(known))
     varying = [name for name in configs if len({*configs[name].map(word)}) > 1]
-    return table.join(configs[varying], on="point")
+    return table.join(configs[varying], on="point"), unread
 
 
 def _config(folder: Home) -> dict[str, Any]:
-    """Return dotted key -> value of the sections PROTOCOL of a cell's config; {} if it cannot be read."""
-    try:
-        content = text(folder, "config.yaml", linked=False).replace("_target_:", "class:")
-        content = _LAYERS.sub(lambda of: f"  layers: {', '.join(_CLASS.findall(of[0]))}\n", content)
-        return {key: value for one in _SECTION.findall(content) for key, value in _settings(one).items()}
-    except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError):
+    """Return dotted key -> value of the sections PROTOCOL of a cell's config; {} if it has none."""
+    if not (folder / "config.yaml").is_file():
         return {}
+    content = text(folder, "config.yaml", linked=False).replace("_target_:", "class:")
+    content = _LAYERS.sub(lambda of: f"  layers: {', '.join(_CLASS.findall(of[0]))}\n", content)
+    return {key: value for one in _SECTION.findall(content) for key, value in _settings(one).items()}
 
 
 @cache

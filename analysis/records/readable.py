@@ -17,7 +17,8 @@ from .where import where
 class Readable(NamedTuple):
     """The result of reading.  table: `configs.table` of the sound records.  wrong: a line for each of the
     others.  records: the sound ones.  notes: for one home, a line for each folder with another name than
-    its record; for several, a line that counts the cells that are in two of them."""
+    its record; for several, a line that counts the cells that are in two of them; and for each config that
+    cannot be read."""
 
     table: pd.DataFrame
     wrong: list[str]
@@ -38,12 +39,14 @@ def readable(*homes: Path) -> Readable:
         if not records:
             raise ValueError(reading.nothing())
         folders = {record["run_id"]: folder for folder, record in read}
-        return Readable(configs.table(records, folders), reading.wrong, reading.notes, records)
+        table, unread = configs.table(records, folders)
+        return Readable(table, reading.wrong, [*reading.notes, *map(": ".join, unread.items())], records)
     several = sources.read(homes)
     wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
     notes = [f"{several.twice} cells are in two of them and count once."] if several.twice else []
     records = sorted(several.records, key=lambda record: record["run_id"])
-    return Readable(configs.table(records, several.folders), wrong, notes, records)
+    table, unread = configs.table(records, several.folders)
+    return Readable(table, wrong, [*notes, *map(": ".join, unread.items())], records)
 
 
 def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:

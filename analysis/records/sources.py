@@ -19,7 +19,7 @@ _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra
 
 @dataclass(frozen=True)
 class Problem:
-    """A record that is not drawn, and the reason in one line."""
+    """A record that is not drawn, or not all of it, and the reason in one line."""
 
     where: str
     why: str

@@ -54,7 +54,8 @@ def parts(homes: Sequence[Path], made: str = "") -> Parts:
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
     sources = read(homes)
-    cells = table(sources.records, sources.folders)
+    cells, unread = table(sources.records, sources.folders)
+    sources.problems += [Problem(run_id, why) for run_id, why in unread.items()]
     settings = []
     for setting in divide(cells):
         whole, lacking = complete(setting)

@@ -127,7 +127,7 @@ function alarms() {
   home.replaceChildren();
   for (const line of DATA.alarms) home.append(element("p", { class: "alarm", role: "alert" }, line));
   if (DATA.problems.length) {
-    const text = `${plural(DATA.problems.length, "record")} could not be used; the rest is drawn. `;
+    const text = `${plural(DATA.problems.length, "record")} could not be used in full; the rest is drawn. `;
     home.append(element("p", { class: "note" }, text, element("a", { href: "#unread-section" }, "Which, and why")));
   }
 }

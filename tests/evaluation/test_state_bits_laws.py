@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.registry import Case, block_yaml, cases, variants_slow
+from tests.registry import Case, block_yaml, cases
 from zoo.blocks.base import Block
 from zoo.config.targets import make
 from zoo.evaluation.coded_state import CodedState, Remembered, StateCoder
@@ -30,7 +30,8 @@ FORMS = (
     Form("fp8_e4m3", "tensor", "stochastic"),
     Form("int2", "head", every=4),
 )
-each_mixer = pytest.mark.parametrize("case", variants_slow(ALL), ids=str)
+EACH = [pytest.param(case, marks=pytest.mark.slow if case.changes else ()) for case in ALL]
+each_mixer = pytest.mark.parametrize("case", EACH, ids=str)
 
 
 @cache

@@ -119,20 +119,22 @@ def test_a_setting_that_older_records_lack_is_filled_in_and_others_are_unchanged
 
 def test_unusable_records_are_listed_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
     fake.write(tmp_path, seeds=1)
-    damaged, foreign, lacking, incomplete, curveless, *_ = store.folders(tmp_path)
+    damaged, foreign, lacking, incomplete, curveless, _, untold, *_ = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
     change(foreign, schema=0)
     change(lacking, lambda record: record.pop("lr"))
     change(incomplete, lambda record: record["slices"][0].update(accuracy=None))
     (curveless / "metrics.csv").unlink()
+    (untold / "config.yaml").write_text("optim: [\n")
     lines = run(command_line.main, tmp_path)[1].splitlines()
     page = Page((tmp_path / "report.html").read_text())
     problems = {problem["where"]: problem["why"] for problem in page.data["problems"]}
-    assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless)}
+    assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless, untold)}
     assert "not complete JSON" in problems[damaged.name] and "schema 0" in problems[foreign.name]
     assert "'lr'" in problems[lacking.name]
     assert "no valid accuracy" in problems[incomplete.name] and "curve" in problems[curveless.name]
-    assert len(lines) == 5 and all(line.startswith("left out: ") for line in lines)
+    assert problems[untold.name].startswith("its config.yaml cannot be read")
+    assert len(lines) == 6 and all(line.startswith("left out: ") for line in lines)
     (setting,) = page.data["settings"]
     assert len(setting["cells"]["run_id"]) == 51 - 4
     assert str(tmp_path) not in page.texts["data"]
