@@ -23,9 +23,10 @@ from .figures.effective_state import ABOVE
 from .figures.gallery import Study
 from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
 from .figures.plane import by_kind
-from .figures.rounded import FORMATS, MIDDLE, RECURRENT, rounded
+from .figures.rounded import FORMATS, KNOWN, MIDDLE, RECURRENT, rounded
 from .pareto import pareto
 from .records.cells import slices, slices_in_words
+from .state_bits.answers import EXACT
 from .statistics import ranks, scored
 from .statistics.chance import at_chance
 from .statistics.paired import LEVEL
@@ -65,9 +66,6 @@ How to read the tables:
 - **8, 4 and 3 bits** are the accuracy with the state rounded after every token
   ([findings](findings.md#the-same-states-in-few-bits)).
 
-The number of heads of each mixer is in its settings. How a state is cut into heads matters as well
-([findings](findings.md#one-state-cut-into-more-heads-atlas_heads)).
-
 `python -m analysis.atlas docs/results` makes this page from the archives in [results](results).
 """
 
@@ -75,6 +73,11 @@ OF_BLOCK = """\
 Does recall say what else a memory can do? [Findings](findings.md#ten-tasks-at-one-size-atlas_block), and
 [recall against tracking](figures/atlas_block/plane.png). A score is the mean of test slices and seeds, at the
 better of two learning rates. The state is the largest of all tasks. Ranks are among mixers of fixed state."""
+
+
+OF_BITS = """
+**The same in 4 bits.** Accuracy lost with the state rounded after every token, one scale for each key channel
+([how](bits.md)); of one cell each, on the slices where it has 0.5 or more in fp32 (blank: there is none)."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -192,6 +195,7 @@ def _block(archives: Path) -> Iterator[str]:
         rank = f"{order[name]:.1f}" if name in order.index else ""
         yield markdown_row([str(name), states[name], *(words[name, task] for task in scores), rank])
     yield markdown_row(["chance", "", *(chance[task] for task in scores), ""])
+    yield from _lost(Study(home), order, [*scores])
     unfinished = sorted({*everything["series"]} - {*points["series"]})
     if unfinished:
         yield f"\nBegun, and not in the table: {', '.join(unfinished)}."
@@ -199,6 +203,22 @@ def _block(archives: Path) -> Iterator[str]:
         yield "\nThe other mixers of `sweeps/atlas_block.yaml` are still to be trained; tests wait for them."
         return
     yield from _tests(scores, rivals)
+
+
+def _lost(study: Study, order: pd.Series, tasks: list[str]) -> Iterator[str]:
+    """Yield the lines on the accuracy that 4 bits cost each mixer of a block, of each task that it knows."""
+    try:
+        rows = rounded(study, least=KNOWN)
+    except ValueError:  # there are no answers
+        return
+    rows = rows.merge(study.table[["point", "task"]].drop_duplicates(), on="point")
+    rows["lost"] = rows[EXACT] - rows["int4"]
+    lost = rows.pivot_table(index="series", columns="task", values="lost").reindex(order.index, columns=tasks)
+    lost.loc["median"] = lost.median()
+    yield f"{OF_BITS}\n"
+    yield from _table(["mixer", *tasks])
+    for name, losses in zip(lost.index, lost.to_numpy(float), strict=True):
+        yield markdown_row([str(name), *("" if np.isnan(loss) else f"{loss:.2f}" for loss in losses)])
 
 
 def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:

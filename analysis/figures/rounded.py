@@ -60,16 +60,18 @@ def figure(study: Study, style: Style) -> Picture:
     return Picture(made, rows, [caption], {} if tests.empty else {"tests": tests})
 
 
-def rounded(study: Study) -> pd.DataFrame:
+def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
     """Return one row a point: ABOUT, its accuracy in fp32 and in each of FORMATS with answers, and seeds.
 
-    Only the slices of a cell with answers in all these formats count.  ValueError: there is none.
+    Of a cell the slices count that have answers in all these formats and at least `least` accuracy in fp32.
+    ValueError: there is none.
     """
     given = study.evaluations(EVALUATION)
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
     asked = given.loc[plain & given["format"].isin([EXACT, *FORMATS])]
     by_slice = asked.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
     forms = [name for name in (EXACT, *FORMATS) if name in by_slice]
+    by_slice = by_slice[by_slice.get(EXACT, 0) >= least]
     if by_slice.empty or len(forms) < 2:
         raise ValueError(
             f"rounded needs answers in {', '.join(FORMATS)} with a scale a key channel, rounded to nearest "

@@ -36,14 +36,12 @@ def table(
     """
     table = results_table.table(records)
     cells = table.sort_values(["seed", "lr"]).drop_duplicates("point")
-    known: dict[str, dict[str, Any]] = {}
-    unread: dict[str, str] = {}
+    known, unread = dict[Any, dict[str, Any]](), dict[str, str]()
     for point, run in zip(cells["point"], cells["run_id"], strict=True):
         try:
             known[point] = _config(folders[run])
         except (ValueError, TypeError, AttributeError, yaml.YAMLError, RecursionError):
-            known[point] = {}
-            unread[run] = "its config.yaml cannot be read: no setting of it tells the point from others"
+            known[point], unread[run] = {}, "its config.yaml cannot be read: its settings are not compared"
     configs = pd.DataFrame(list(known.values()), index=pd.Index(known))
     varying = [name for name in configs if len({*configs[name].map(word)}) > 1]
     return table.join(configs[varying], on="point"), unread

@@ -52,7 +52,12 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
         for (mixer, score), (number, task) in product(scores.items(), enumerate(tasks))
     ]
     records.append(study.record("retnet", 1.0, task="mqar", state=1600))  # begun, and no more
-    archive(study.write(archives.parent / "b", records), archives / "atlas_block.zip")
+    home = study.write(archives.parent / "b", [record | {"weights": WEIGHTS} for record in records])
+    for record, known in zip(records[4:8], (0.9, 0.9, 0.4, 0.9), strict=True):  # of based
+        forms = {"format": ["fp32", "int4"], "scale": ["none", "key"], "accuracy": [known, 0.6]}
+        forms |= {"rounding": "nearest", "every": 1, "slice": "seq_len=64"}
+        answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(forms))
+    archive(home, archives / "atlas_block.zip")
     assert "Friedman" not in run(atlas.main, archives)[0]  # of so few mixers
     monkeypatch.setattr(atlas, "TESTED", 3)
     lines = run(atlas.main, archives)[0].splitlines()
@@ -64,6 +69,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "| Based | 1,600 | 0.90 | 0.87 | 0.89 | 0.88 | 1.0 |" in lines
     assert "| Gla | 1,600 | 0.50 | 0.47 | 0.49 | 0.48 | 3.0 |" in lines
     assert "Begun, and not in the table: Retnet." in lines
+    assert "| Based | 0.30 | 0.30 | 0.30 |  |" in lines and "| Gla |  |  |  |  |" in lines
     assert "chi squared is 8.0," in " ".join(lines) and "Holm's correction: none." in " ".join(lines)
     assert "| mqar | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
     assert "| noisy_ar |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines

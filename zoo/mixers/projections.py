@@ -115,6 +115,7 @@ class AttentionHeads(Mixer[State]):
     """
 
     alibi: bool = False  # true: the mixer reads qkv.slopes
+    widening: int = 1  # inputs, queries and all heads' outputs are this many times as wide as the model
 
     def __init__(
         self,
@@ -129,8 +130,9 @@ class AttentionHeads(Mixer[State]):
     ) -> None:
         super().__init__()
         self.d_model, self.num_heads = d_model, num_heads
+        width = self.widening * d_model
         self.qkv = QueryKeyValue(
-            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, self.alibi
+            width, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, self.alibi
         )
 
     def last_projection(self) -> nn.Linear:

@@ -19,7 +19,7 @@ B batch, T time, S tokens kept, D model width, H heads, G key/value heads, I ind
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,9 +29,9 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, multiple, one_of
 from zoo.kernels.se_attention import se_attention
 from zoo.kernels.span_retrieval import Chunks, drawn_chunks, fixed_chunks
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.mixers.span_choice import Memory, SpanChoice
 from zoo.mixers.span_rule import Selection, SpanRule, Summary
 from zoo.mixers.state import StateSize
@@ -93,7 +93,7 @@ class State(NamedTuple):
     selects = ("summaries", "queries", "query_sum")  # they act through the choice alone: no gradient
 
 
-class SEAttn(Mixer[State]):
+class SEAttn(AttentionHeads[State]):
     """Attend inside chunks of the sequence, and to a few retrieved blocks of the past.
 
     The settings beyond chunk size, block size and top-k:
@@ -101,14 +101,13 @@ class SEAttn(Mixer[State]):
     selection, summary, max_blocks, gate, score_rope: see `zoo.mixers.span_rule`.
     retrieval: one choice for all heads (the paper), or one per group of heads that share keys.
     retrieval_seed: of selection=random.
+    heads: see `zoo.mixers.projections`.
     """
 
     def __init__(
         self,
         *,
         d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
         chunk_size: int | Sequence[int],
         block_size: int = 4,
         top_k: int = 2,
@@ -122,19 +121,15 @@ class SEAttn(Mixer[State]):
         eval_chunk_size: int | None = None,
         chunk_seed: int = 0,
         retrieval_seed: int = 0,
-        position: Literal["none", "rope"],
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
+        **heads: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(d_model=d_model, **heads)
         one_of("retrieval", retrieval, ("shared", "per_group"))
         rule = SpanRule(block_size, top_k, selection, summary, max_blocks, gate, score_rope, retrieval_seed)
         self.chunks = ChunkSizes(chunk_size, chunk_sampling, eval_chunk_size, chunk_seed, block_size)
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.index_sets = self.qkv.num_kv_heads if retrieval == "per_group" else 1
         self.choice = SpanChoice(self.qkv, self.index_sets, rule)
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
         self.rule, self.block_size, self.eval_chunk_size = rule, block_size, self.chunks.evaluation
         self.capacity, self.kv_dim = rule.capacity, self.qkv.kv_dim
         self.summary_dim, self.query_dim = self.choice.summaries.size, self.choice.summaries.query_size

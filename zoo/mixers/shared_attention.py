@@ -6,7 +6,7 @@ B batch, T time, S tokens so far, D model width, H query heads, G key/value head
 (H * C == 2 D).
 """
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -14,11 +14,11 @@ from torch import nn
 from zoo.kernels.attention import attention
 from zoo.mixers.base import EMBEDDING, Linked, Links, Seq, Shared
 from zoo.mixers.cache import State, append
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.mixers.state import StateSize
 
 
-class SharedAttention(Shared[State], Linked[State]):
+class SharedAttention(AttentionHeads[State], Shared[State], Linked[State]):
     """Attend over the stream joined with the model's input, with weights that several layers share:
     y = W_call Attention([x, norm(embedding)]), 2 D wide inside; all but W_call is shared by the calls.
 
@@ -30,23 +30,11 @@ class SharedAttention(Shared[State], Linked[State]):
 
     share_group = "shared_attention"
     reads = (EMBEDDING,)
+    alibi, widening = True, 2
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
+    def __init__(self, *, d_model: int, bias: bool, **heads: Any) -> None:
+        super().__init__(d_model=d_model, bias=bias, **heads)
         self.norm = nn.RMSNorm(d_model, eps=1e-5)
-        self.qkv = QueryKeyValue(
-            2 * d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
-        )
         self.attn_proj = nn.Linear(2 * d_model, d_model, bias=bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
