@@ -19,11 +19,16 @@ gc.disable()  # until all is collected: to look through what is imported and sta
 
 # groups that take long, the longest first: no worker is left alone with one at the end
 LONGEST = (
-    *("tests/mixers/test_mixer_laws.py", "tests/analysis/test_committed.py", "kills", "triton two"),
-    *("tests/launch/test_launcher.py", "every mixer composed", "tests/analysis/test_notebook.py"),
-    *("triton one", "terminal", "tests/mixers/test_independence.py", "tests/test_interrupts.py", "browser"),
-    *("tests/mixers/test_mixer_numerics.py", "tests/test_readme.py", "tests/config/test_every_leaf.py"),
-    *("tests/analysis/test_figures.py", "tests/training/test_resuming.py", "tests/kernels/test_native.py"),
+    *(
+        "browser",
+        "every mixer composed",
+        "tests/analysis/test_committed.py",
+        "tests/analysis/test_notebook.py",
+    ),
+    *("tests/kernels/test_interpreted.py", "tests/mixers/test_mixer_laws.py", "terminal"),
+    *("tests/launch/test_launcher.py", "tests/test_readme.py", "tests/config/test_every_leaf.py", "kills"),
+    *("tests/mixers/test_mixer_numerics.py", "tests/training/test_resuming.py"),
+    *("tests/analysis/test_figures.py", "tests/kernels/test_native.py", "tests/test_interrupts.py"),
 )
 
 

@@ -13,6 +13,7 @@ from tests.command import ROOT
 from zoo.kernels.choice import names_with
 
 HERE = Path(__file__).parent
+FILES = ("ops", "block_choice", "laws")  # block_choice has nothing slow
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="needs triton"),
     pytest.mark.timeout(1800),
@@ -30,22 +31,15 @@ def run(cache: Path, *words: str, **environment: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize(
-    ("files", "marks"),
-    [  # two processes in two workers: the ops take as long as the others together
-        pytest.param(["ops"], "not slow", marks=pytest.mark.xdist_group("triton two")),
-        pytest.param(["block_choice", "laws"], "not slow", marks=pytest.mark.xdist_group("triton one")),
-        pytest.param(["ops", "laws"], "slow", marks=pytest.mark.slow),
-    ],
-)
-def test_kernels_agree_with_float64_in_the_interpreter(files: list[str], marks: str, tmp_path: Path):
+@pytest.mark.parametrize("marks", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_kernels_agree_with_float64_in_the_interpreter(marks: str, tmp_path: Path):
     """The ops agree, and through them the laws of every mixer that calls one, and a population."""
     pytest.importorskip("triton", "3.7")  # with numpy 2.4, older ones cannot loop up to a kernel's argument
     words = ["-vv", "-p", "no:cacheprovider", "-m", marks, f"--basetemp={tmp_path}/tmp"]
-    paths = [str(HERE / f"interpreted_{name}.py") for name in files]
+    paths = [str(HERE / f"interpreted_{name}.py") for name in FILES]
     done = run(tmp_path / "cache", "pytest", *words, *paths, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(f"interpreted_{name}.py::" in done.stdout for name in files)
+    assert all(f"interpreted_{name}.py::" in done.stdout for name in FILES[:: 2 if marks == "slow" else 1])
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
