@@ -35,7 +35,7 @@ from .statistics.seeds import apart
 ALL = "attention"  # it keeps everything, so it takes no part in ranks
 MORE = {"used": "used"} | FORMATS  # columns of a card, if there are answers for them
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
-TESTED = 8  # mixers of fixed state: tests of fewer say little, and a study that still runs is not judged
+TESTED = 11  # mixers of fixed state in the block: with fewer the study still runs, and is not judged
 NEAR = 1.3  # a point counts to a size if the larger of the two is at most this many times the smaller
 HEAD = """# The atlas: what each memory can do
 
