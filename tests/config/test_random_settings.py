@@ -105,7 +105,7 @@ def built(case: Case) -> tuple[Mixer, str] | tuple[None, str]:
 
 NAMES = sorted({case.name for case in cases()})
 LENGTH = 29  # prime
-FEW, MORE, MANY = 4, 8, 40  # settings of each mixer that are not refused
+FEW, MORE, MANY = 3, 8, 40  # settings of each mixer that are not refused
 Check = Callable[[Case, Mixer, int], None]
 
 

@@ -120,7 +120,7 @@ def test_a_cell_is_not_run_by_two_processes_at_once(zoo: Zoo, tmp_path: Path):
 
 
 def test_two_drivers_of_one_sweep_share_it(zoo: Zoo, tmp_path: Path):
-    sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.05", "seed=0,1,2,3", "hydra.launcher.n_workers=1")
+    sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.05", "seed=0,1,2", "hydra.launcher.n_workers=1")
     other, ended, holders = start(*sweep, cwd=tmp_path), threading.Event(), dict[str, set[int]]()
 
     def watch() -> None:
@@ -138,7 +138,7 @@ def test_two_drivers_of_one_sweep_share_it(zoo: Zoo, tmp_path: Path):
     assert [code for code, _, _ in ends] == [0, 0], ends
     assert {name: len(pids) for name, pids in holders.items()} == {f.name: 1 for f in folders(tmp_path)}
     assert all(files(folder) == DONE for folder in folders(tmp_path))
-    assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
+    assert all(out.count(": ok  test") == 3 for _, out, _ in ends)
 
 
 def test_a_cell_of_a_killed_driver_is_taken_over(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -172,7 +172,8 @@ def wait_for(marker: str, process: subprocess.Popen[str], place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "number", "expected"), [(("-m",), signal.SIGINT, 130), ((), signal.SIGTERM, 143)]
+    ("mode", "number", "expected"),
+    [(("-m",), signal.SIGINT, 130), pytest.param((), signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
 def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
     tmp_path: Path, number: signal.Signals, expected: int, mode: tuple[str, ...]
