@@ -25,8 +25,8 @@ demo: setup  ## a small sweep on the CPU, its Pareto plot, and expected against 
 check: setup  ## lint, types, the laws of what changed against main, a smoke cell (a minute)
 	$(BIN)/python -m tests.check
 
-# two processes more than the cores of CI: some tests wait; the order is tests/conftest.py's
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+# one process more than the cores of CI: some tests wait; the order is tests/conftest.py's
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 test: setup  ## the tests (minutes; no GPU, no SLURM)
 	$(PYTEST) -m 'not slow and not gpu and not slurm and not records'
 
