@@ -74,7 +74,6 @@ Does recall say what else a memory can do? [Findings](findings.md#ten-tasks-at-o
 [recall against tracking](figures/atlas_block/plane.png). A score is the mean of test slices and seeds, at the
 better of two learning rates. The state is the largest of all tasks. Ranks are among mixers of fixed state."""
 
-
 OF_BITS = """
 **The same in 4 bits.** Accuracy lost with the state rounded after every token, one scale for each key channel
 ([how](bits.md)); of one cell each, on the slices where it has 0.5 or more in fp32 (blank: there is none)."""
@@ -179,7 +178,8 @@ def _block(archives: Path) -> Iterator[str]:
     home = archives / "atlas_block.zip"
     if not home.exists():
         return
-    everything = scored.means(Study(home).table)
+    study = Study(home)
+    everything = scored.means(study.table)
     points = ranks.complete(everything)
     scores = ranks.block(points)
     scores = scores.reindex(columns=sorted(scores, key=by_kind))
@@ -195,7 +195,7 @@ def _block(archives: Path) -> Iterator[str]:
         rank = f"{order[name]:.1f}" if name in order.index else ""
         yield markdown_row([str(name), states[name], *(words[name, task] for task in scores), rank])
     yield markdown_row(["chance", "", *(chance[task] for task in scores), ""])
-    yield from _lost(Study(home), order, [*scores])
+    yield from _lost(study, order, [*scores])
     unfinished = sorted({*everything["series"]} - {*points["series"]})
     if unfinished:
         yield f"\nBegun, and not in the table: {', '.join(unfinished)}."
@@ -208,8 +208,8 @@ def _block(archives: Path) -> Iterator[str]:
 def _lost(study: Study, order: pd.Series, tasks: list[str]) -> Iterator[str]:
     """Yield the lines on the accuracy that 4 bits cost each mixer of a block, of each task that it knows."""
     try:
-        rows = rounded(study, least=KNOWN)
-    except ValueError:  # there are no answers
+        rows = rounded(study, least=KNOWN).dropna(subset="int4")
+    except (ValueError, KeyError):  # there are no answers
         return
     rows = rows.merge(study.table[["point", "task"]].drop_duplicates(), on="point")
     rows["lost"] = rows[EXACT] - rows["int4"]

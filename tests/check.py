@@ -75,15 +75,12 @@ def git(*words: str) -> list[str]:
 def laws(paths: list[str]) -> list[list[str]]:
     """The laws of the mixers and of the tasks that one of the files belongs to."""
     names = mixers(paths)
-    found = [[*PYTHON, "pytest", LAWS, "-k", " or ".join(cases(names))]] if names else []
+    ends = "]" if len(names) > MOST else "]["  # of many mixers under their own settings alone
+    chosen = " or ".join(f"[{name}{end}" for name in names for end in ends)
+    found = [[*PYTHON, "pytest", LAWS, "-k", chosen]] if names else []
     if not paths or any(path.startswith(TASKS) for path in paths):
         found.append([*PYTHON, "pytest", "tests/tasks/test_task_laws.py"])
     return found
-
-
-def cases(names: list[str]) -> list[str]:
-    """As they stand in the tests' names; of many mixers under their own settings alone."""
-    return [f"[{name}{end}" for name in names for end in ("]" if len(names) > MOST else "][")]
 
 
 def mixers(paths: list[str]) -> list[str]:

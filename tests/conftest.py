@@ -19,16 +19,11 @@ gc.disable()  # until all is collected: to look through what is imported and sta
 
 # groups that take long, the longest first: no worker is left alone with one at the end
 LONGEST = (
-    *(
-        "browser",
-        "every mixer composed",
-        "tests/analysis/test_committed.py",
-        "tests/analysis/test_notebook.py",
-    ),
-    *("tests/kernels/test_interpreted.py", "tests/mixers/test_mixer_laws.py", "terminal"),
-    *("tests/launch/test_launcher.py", "tests/test_readme.py", "tests/config/test_every_leaf.py", "kills"),
-    *("tests/mixers/test_mixer_numerics.py", "tests/training/test_resuming.py"),
-    *("tests/analysis/test_figures.py", "tests/kernels/test_native.py", "tests/test_interrupts.py"),
+    *("browser", "every mixer composed", "tests/analysis/test_committed.py", "terminal", "kills"),
+    *("tests/analysis/test_notebook.py", "tests/kernels/test_interpreted.py", "tests/test_interrupts.py"),
+    *("tests/mixers/test_mixer_laws.py", "tests/launch/test_launcher.py", "tests/test_readme.py"),
+    *("tests/config/test_every_leaf.py", "tests/mixers/test_mixer_numerics.py"),
+    *("tests/training/test_resuming.py", "tests/analysis/test_figures.py", "tests/kernels/test_native.py"),
 )
 
 

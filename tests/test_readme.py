@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,10 @@ def test_what_it_points_to_is_there():
 
 def test_it_can_be_read_in_one_sitting():
     assert len(README.splitlines()) <= 280
+
+
+def test_no_target_stands_twice():
+    told = subprocess.run(("make", "--dry-run", "test"), capture_output=True, text=True, check=True)
+    chosen = "-m 'not slow and not gpu and not slurm and not records'"
+    assert told.stderr == ""
+    assert f"pytest -n 3 --dist loadgroup --no-loadscope-reorder {chosen}" in told.stdout

@@ -71,7 +71,8 @@ def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
     asked = given.loc[plain & given["format"].isin([EXACT, *FORMATS])]
     by_slice = asked.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
     forms = [name for name in (EXACT, *FORMATS) if name in by_slice]
-    by_slice = by_slice[by_slice.get(EXACT, 0) >= least]
+    if EXACT in forms:
+        by_slice = by_slice[by_slice[EXACT] >= least]
     if by_slice.empty or len(forms) < 2:
         raise ValueError(
             f"rounded needs answers in {', '.join(FORMATS)} with a scale a key channel, rounded to nearest "

@@ -39,13 +39,14 @@ def readable(*homes: Path) -> Readable:
         if not records:
             raise ValueError(reading.nothing())
         folders = {record["run_id"]: folder for folder, record in read}
-        table, unread = configs.table(records, folders)
-        return Readable(table, reading.wrong, [*reading.notes, *map(": ".join, unread.items())], records)
-    several = sources.read(homes)
-    wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
-    notes = [f"{several.twice} cells are in two of them and count once."] if several.twice else []
-    records = sorted(several.records, key=lambda record: record["run_id"])
-    table, unread = configs.table(records, several.folders)
+        wrong, notes = reading.wrong, reading.notes
+    else:
+        several = sources.read(homes)
+        wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
+        notes = [f"{several.twice} cells are in two of them and count once."] if several.twice else []
+        records = sorted(several.records, key=lambda record: record["run_id"])
+        folders = several.folders
+    table, unread = configs.table(records, folders)
     return Readable(table, wrong, [*notes, *map(": ".join, unread.items())], records)
 
 

@@ -130,10 +130,8 @@ class AttentionHeads(Mixer[State]):
     ) -> None:
         super().__init__()
         self.d_model, self.num_heads = d_model, num_heads
-        width = self.widening * d_model
-        self.qkv = QueryKeyValue(
-            width, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, self.alibi
-        )
+        heads = (num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, self.alibi)
+        self.qkv = QueryKeyValue(self.widening * d_model, *heads)
 
     def last_projection(self) -> nn.Linear:
         """Build the output projection of all heads."""

@@ -36,7 +36,7 @@ class SharedAttention(AttentionHeads[State], Shared[State], Linked[State]):
         super().__init__(d_model=d_model, bias=bias, **heads)
         self.norm = nn.RMSNorm(d_model, eps=1e-5)
         self.attn_proj = nn.Linear(2 * d_model, d_model, bias=bias)
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def share(self, first: Self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Use the shared weights of `first`.  ValueError: the two layers have different settings."""
