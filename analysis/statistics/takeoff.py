@@ -20,8 +20,9 @@ HALF_WAY = 0.5
 def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return run_id, step, off: the first step at which each cell has taken off; if off is False, its last.
 
-    metrics: of `zoo.results.load_metrics`; table: of `zoo.results.load`, for the chance of each slice.
+    metrics: of `zoo.results.load_metrics`; table: of `zoo.results.load`, the cells of one task.
     """
+    metrics = metrics.loc[metrics["run_id"].isin(table["run_id"])]
     rows = metrics.loc[(metrics["split"] == "valid") & (metrics["metric"] == "accuracy")]
     chances = rows["slice"].map({name: chance(table, [str(name)]) for name in rows["slice"].unique()})
     off = rows["value"] - chances > HALF_WAY * (1 - chances)

@@ -101,7 +101,8 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
     """Write a results folder with these records and a training curve of two steps beside each."""
     for cell in records:
         final = cell["slices"][0]["accuracy"] or 0.0
-        lines = [f"{step},valid,seq_len=64,accuracy,{final * step / 100:g}" for step in (50, 100)]
+        name = ",".join(f"{key}={value}" for key, value in cell["slices"][0]["slice"].items())
+        lines = [f'{step},valid,"{name}",accuracy,{final * step / 100:g}' for step in (50, 100)]
         losses = [(50, 32, 3, 2.0), (50, 64, 1, 6.0), (100, 32, 3, 0.5), (100, 64, 1, 0.5)]
         for step, length, answers, loss in losses:
             lines += [

@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import atlas
+from analysis.atlas import __main__ as atlas
+from analysis.atlas import block
 from analysis.figures.effective_state import ABOVE
 from tests.analysis import study
 from tests.analysis.conftest import Run
@@ -59,7 +60,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
         answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(forms))
     archive(home, archives / "atlas_block.zip")
     assert "Friedman" not in run(atlas.main, archives)[0]  # of so few mixers
-    monkeypatch.setattr(atlas, "TESTED", 3)
+    monkeypatch.setattr(block, "TESTED", 3)
     lines = run(atlas.main, archives)[0].splitlines()
     assert (
         "## 4 tasks, one size" in lines
@@ -69,6 +70,8 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "| Based | 1,600 | 0.90 | 0.87 | 0.89 | 0.88 | 1.0 |" in lines
     assert "| Gla | 1,600 | 0.50 | 0.47 | 0.49 | 0.48 | 3.0 |" in lines
     assert "Begun, and not in the table: Retnet." in lines
+    assert "of 1 cells each" in " ".join(lines)
+    assert "| Attention | 100 | 100 | 100 | 100 |" in lines and "| Gla | - | - | - | - |" in lines
     assert "| Based | 0.30 | 0.30 | 0.30 |  |" in lines and "| Gla |  |  |  |  |" in lines
     assert "chi squared is 8.0," in " ".join(lines) and "Holm's correction: none." in " ".join(lines)
     assert "| mqar | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines

@@ -1,0 +1,103 @@
+"""Write a card of each mixer: what it keeps, its points by slice, and its answers in other studies."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from zoo.config.about import about
+from zoo.config.paths import CONF
+
+from ..figures.effective_state import ABOVE
+from ..figures.gallery import Study
+from ..figures.interference import ANOTHER, LATEST, OLDEST, shares_of
+from ..figures.rounded import FORMATS, rounded
+from ..pareto import Pareto
+from ..records.cells import slices
+from .markdown import head, row, starred
+
+
+def cards(study: Study, shown: Pareto, used: Mapping[str, float], archives: Path) -> Iterator[str]:
+    """Yield the lines of all cards; used: point -> scalars of its state that matter."""
+    points, order = shown.points, slices(study.table, "test")
+    known = {"used": {point: f"{scalars:,.0f}" for point, scalars in used.items()}} | _rounded(study)
+    elsewhere = _overwritten(archives)
+    for mixer, group in points.sort_values("state_resident").groupby("mixer"):
+        yield from _keeps(str(mixer), group["label"].iloc[0])
+        yield from _scores(group, shown.by_slice, order, known)
+        yield f"\n{elsewhere.get(str(mixer), '')}\n"
+
+
+def _keeps(mixer: str, label: str) -> Iterator[str]:
+    texts = about(mixer, yaml.safe_load((CONF / "mixer" / f"{mixer}.yaml").read_text()))
+    formula = " ".join(str(texts.get("state", "")).split())
+    yield f"### {label}\n"
+    yield f"`mixer={mixer}`. {texts.get('paper', '')}. Keeps {texts.get('keeps', '')}: `{formula}` a layer.\n"
+
+
+def _scores(
+    points: pd.DataFrame,
+    by_slice: Mapping[str, pd.DataFrame],
+    order: list[str],
+    known: Mapping[str, Mapping[str, str]],
+) -> Iterator[str]:
+    """Yield a table of a mixer's points by slice, with those columns of `known` that have any of them."""
+    more = [name for name in known if known[name].keys() & set(points["point"])]
+    pairs = (f"{name.rpartition('=')[2]} pairs" for name in order)
+    yield from head(["settings", "state", *pairs, "all", *(FORMATS.get(name, name) for name in more)])
+    alone = [by_slice[name].set_index("point")["accuracy"] for name in order]
+    for point in points.to_dict("records"):
+        words = [str(point["series"]).removeprefix(str(point["label"])).strip(", "), point["knobs"]]
+        settings = ", ".join(filter(None, words)) or "-"
+        scores = [f"{accuracy[point['point']]:.2f}" for accuracy in alone]
+        answers = [known[name].get(point["point"], "") for name in more]
+        yield row([settings, f"{point['state_resident']:,.0f}", *scores, starred(point), *answers])
+
+
+def _overwritten(archives: Path) -> dict[str, str]:
+    """Return mixer -> lines on what it answers for the keys that were overwritten most often."""
+    home = archives / "atlas_interference.zip"
+    if not home.exists():
+        return {}
+    _, rows = shares_of(Study(home))
+    most = rows.loc[rows["overwrites"] == rows["overwrites"].max()]
+    times = most["overwrites"].iloc[0]
+    lines: dict[str, str] = {}
+    for series, group in most.groupby("series"):
+        share = group.set_index("what")["accuracy"]
+        line = (
+            f"- {series}, asked for a key that was overwritten {times} times, answers with its "
+            f"last value in {share[LATEST]:.2f} of cases, its first in {share[OLDEST]:.2f}, and a value of "
+            f"another key in {share[ANOTHER]:.2f}."
+        )
+        mixer = group["mixer"].iloc[0]
+        lines[mixer] = "\n".join(filter(None, [lines.get(mixer), line]))
+    return lines
+
+
+def _rounded(study: Study) -> dict[str, dict[str, str]]:
+    """Return format -> point -> the point's accuracy with its state rounded to the format."""
+    try:
+        rows = rounded(study).set_index("point")
+    except ValueError:  # there are no answers
+        return {}
+    return {
+        name: {str(point): f"{accuracy:.2f}" for point, accuracy in rows[name].items()}
+        for name in FORMATS
+        if name in rows
+    }
+
+
+def used_scalars(study: Study) -> dict[str, float]:
+    """Return point -> the used scalars of its state in all layers, the mean over its cells with answers."""
+    try:
+        given = study.evaluations("effective_state")
+    except ValueError:  # there are no answers
+        return {}
+    cells = given.groupby("run_id", as_index=False).agg(used=(ABOVE, "sum"))
+    joined = cells.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
+    return {
+        str(point): float(np.mean(group["used"].to_numpy(float))) for point, group in joined.groupby("point")
+    }
