@@ -24,6 +24,7 @@ from ..statistics import ranks
 from . import markdown
 from .block import block
 from .cards import cards, used_scalars
+from .take_off import never_off, take_off
 
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
 NEAR = 1.3  # a point counts to a size if the larger of the two is at most this many times the smaller
@@ -51,6 +52,7 @@ How to read the tables:
 - **The number in brackets** is the state size: the scalars that the model keeps of 256 tokens.
 - **A dash** means no better than a guess among the row's values; such a point is not on the frontier.
 - **A star** means that no smaller state is better.
+- **A dagger** (†) means that not all of these cells have taken off (below the first table).
 - **Used** (in the tables by mixer) is how many scalars of the state matter
   ([effective_state](evaluation.md#ask-it-something-new)).
 - **8, 4 and 3 bits** are the accuracy with the state rounded after every token
@@ -83,8 +85,10 @@ def page(study: Study, archives: Path) -> Iterator[str]:
     yield "## Every memory at three sizes\n"
     yield markdown.row(["mixer", "family", *(f"about {size:,} scalars" for size in SIZES), "other sizes"])
     yield markdown.row(["---"] * (3 + len(SIZES)))
-    for line in sorted(_at_sizes(points), key=lambda line: line["best"], reverse=True):
+    stayed = never_off(study)
+    for line in sorted(_at_sizes(points, stayed), key=lambda line: line["best"], reverse=True):
         yield markdown.row(line["fields"])
+    yield from take_off(points, table, stayed)
     yield from block(archives)
     used = used_scalars(study)
     yield from _use_and_recall(points, used)
@@ -92,12 +96,12 @@ def page(study: Study, archives: Path) -> Iterator[str]:
     yield from cards(study, shown, used, archives)
 
 
-def _at_sizes(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _at_sizes(points: pd.DataFrame, stayed: set[str]) -> Iterator[dict[str, Any]]:
     for _, group in points.groupby("mixer"):
         rows = group.sort_values("state_resident").to_dict("records")
         fields = [rows[0]["label"], rows[0]["family"]]
-        fields += [", ".join(_with_state(row) for row in rows if _size(row) == size) for size in SIZES]
-        fields.append(", ".join(_with_state(row) for row in rows if _size(row) is None))
+        words = [(_size(row), _with_state(row, stayed)) for row in rows]
+        fields += [", ".join(text for at, text in words if at == size) for size in (*SIZES, None)]
         middle = [row for row in rows if _size(row) == SIZES[1]] or rows
         yield {"best": max(row["accuracy"] for row in middle), "fields": fields}
 
@@ -108,8 +112,9 @@ def _size(row: Mapping[str, Any]) -> int | None:
     return next((size for size in SIZES if size / NEAR <= state <= size * NEAR), None)
 
 
-def _with_state(row: Mapping[str, Any]) -> str:
-    return f"{markdown.starred(row)} ({row['state_resident']:,.0f})"
+def _with_state(row: Mapping[str, Any], stayed: set[str]) -> str:
+    dagger = "" if stayed.isdisjoint(row["run_ids"].split()) else "†"
+    return f"{markdown.starred(row)}{dagger} ({row['state_resident']:,.0f})"
 
 
 def _use_and_recall(points: pd.DataFrame, used: Mapping[str, float]) -> Iterator[str]:
