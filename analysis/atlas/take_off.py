@@ -30,7 +30,7 @@ def take_off(points: pd.DataFrame, table: pd.DataFrame, stayed: set[str]) -> Ite
     yield f"""
 **Take-off.** A cell has taken off when it has come half way from chance to 1 on a validation slice. Of
 {len(rows)} points of about 1,600 scalars, {len(rows) - len(rest)} have taken off with all their cells,
-at both learning rates. They have the first {first} places, so there the order does not depend on who has taken
-off. The rest have cells that did not, and some of them hold too little for the easiest rows:
+at both learning rates. They have the first {first} places, so there the order does not depend on who has
+taken off. The rest have cells that did not, and some of them hold too little for the easiest rows:
 {", ".join(names)}.
 """
