@@ -33,6 +33,7 @@ from .records.readable import readable
 from .records.where import where
 from .statistics import learning_rate
 from .statistics.paired import EXACT, HOLDS, least_p, tested
+from .statistics.uncertainty import at_chosen
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
@@ -55,9 +56,7 @@ def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
     known = cells.slices(rows, "test")
     if name != MEAN and name not in known:
         raise ValueError(f"No slice {name!r}: choose {MEAN!r} or one of {', '.join(known)}.")
-    by_seed = cells.seed_scores(rows, "test", known if name == MEAN else [name])
-    chosen = learning_rate.choose(rows)
-    shown = by_seed.merge(chosen[["point", "lr"]], on=["point", "lr"])
+    shown = at_chosen(rows, learning_rate.choose(rows), "test", known if name == MEAN else [name])
     return pd.Series(shown["accuracy"].to_numpy(), index=shown["seed"].to_numpy())
 
 

@@ -135,7 +135,7 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     states = shown.loc[takes_part(shown) & (shown["state_resident"] > 0), "state_resident"]
     if states.nunique() > 1:
         low, high = float(states.min()), 2 * float(states.max())  # the largest state counts for a doubling
-        tables["series"] = equal.area(shown, scores, low=low, high=high, by="series").merge(
+        tables["series"] = equal.area(shown, scores, low=low, high=high).merge(
             equal.state_at(shown, scores, recall).rename(columns={"low": "state_low", "high": "state_high"}),
             on="series",
         )  # fmt: skip
