@@ -56,9 +56,7 @@ class Pool:
         self.context, self.workers, self.display = context, workers, display
         self.running: dict[Connection, tuple[Group, ForkServerProcess]] = {}
         self.cards: list[str] = []  # of the machine, where cells train on them
-        self.card_of: dict[
-            Connection, str | None
-        ] = {}  # each process has one to itself while there are enough
+        self.card_of: dict[Connection, str | None] = {}  # one for each process while there are enough
         self.waiting: list[Group] = []  # in reverse: the next group is last
         self.answers: dict[Connection, Apart] = {}
         self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they train as one

@@ -4,7 +4,7 @@ Every tensor of the start must fit a tensor of the same name and shape in the ce
 of a swapped mixer (a gate, a landmark) begin fresh, and are named in the record.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from zoo.results import store, weights
 from zoo.results.home import shown
 
 MIXER = "mixer"  # blocks.N.mixer: the part of a model that may differ from the start's
-MOST_NAMED = 3
 STARTLESS = "adapts weights that are trained: give start=RUN, a finished cell's folder."
 
 
@@ -111,7 +110,7 @@ def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[s
         if _mixer_of(name) not in parts
     ]
     if wrong:
-        raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {_some(wrong)}.")
+        raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {weights.first_of(wrong)}.")
     return fresh
 
 
@@ -119,9 +118,3 @@ def _mixer_of(name: str) -> str:
     """Return the mixer that a tensor belongs to: "blocks.1.mixer", or "" for any other tensor."""
     part, inside, _ = name.partition(f".{MIXER}.")
     return part if inside else ""
-
-
-def _some(lines: Iterable[str]) -> str:
-    every = list(lines)
-    more = f"; and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
-    return "; ".join(every[:MOST_NAMED]) + more
