@@ -1,6 +1,7 @@
 """Time alternatives in turn, so that other load on the machine falls on all of them alike."""
 
 import math
+import timeit
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import accumulate
@@ -71,7 +72,4 @@ def _calls(run: Callable[[], object], machine: Machine) -> int:
 
 
 def _seconds(run: Callable[[], object], machine: Machine, calls: int) -> float:
-    start = machine.now()
-    for _ in range(calls):
-        run()
-    return (machine.now() - start) / calls
+    return timeit.timeit(run, timer=machine.now, number=calls) / calls

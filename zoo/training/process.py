@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,14 @@ def surroundings(threads: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(before)
         log.setLevel(level)
+
+
+def now(device: str, threads: int) -> float:
+    """Read the clock in seconds, once the device has finished; with one CPU thread the process's own clock,
+    which no other process delays."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.process_time() if device == "cpu" and threads == 1 else time.perf_counter()
 
 
 def keep_freed_memory() -> None:

@@ -14,7 +14,7 @@ from zoo.tasks.base import Batch
 from zoo.training.cuda_graphs import Recorded, Restorable
 from zoo.training.loss import answer_states, answers_loss
 from zoo.training.population.optimizer import PopulationAdamW
-from zoo.training.population.stack import Stack
+from zoo.training.population.stack import Stack, copy_extra_state
 from zoo.training.train_state import State
 
 
@@ -68,7 +68,7 @@ class PopulationStep:
 
     def states(self, member: int, rate: float) -> tuple[State, State | None]:
         """Return the states that the member's model and optimizer would have alone after a step at `rate`."""
-        self.stack.share_extra_state(member)
+        copy_extra_state(self.stack.template, self.stack.models[member])  # only the template counts
         model = self.stack.models[member].state_dict()
         for name, value in model.items():  # views, with which all members' weights would be saved
             model[name] = value.clone()
