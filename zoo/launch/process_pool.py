@@ -16,7 +16,7 @@ from zoo.common import interrupts
 from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
 from zoo.launch import cards
-from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
+from zoo.launch.grouping import Apart, Group, Together, groups, left
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
@@ -125,7 +125,7 @@ class Pool:
             return
         ruled = self.rulings.get(group.likeness) if group.to_measure else None
         if ruled:
-            self.waiting += singles(group, ruled)[::-1]
+            self.waiting += [Group((cell,), ruled) for cell in reversed(group.cells)]
         else:
             self._start(replace(group, measured=group.measured or ruled is not None))
 

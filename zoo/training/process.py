@@ -13,6 +13,7 @@ from zoo.config.cell import Cell
 from zoo.kernels.choice import Choice, kernels, lacking
 from zoo.training.step import uncompilable
 
+NO_CUDA = "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
@@ -32,7 +33,7 @@ def prepare(cell: Cell) -> Iterator[Choice]:
 def unavailable(cell: Cell) -> str | None:
     """Return what this machine lacks for the cell, in one line; None: nothing."""
     if cell.trainer.device == "cuda" and not torch.cuda.is_available():
-        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
+        return NO_CUDA
     return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
 
 

@@ -27,7 +27,7 @@ class PopulationStep:
 
     def __init__(self, stack: Stack, optimizer: PopulationAdamW, form: str = "auto") -> None:
         self.stack, self.optimizer, self.asked = stack, optimizer, form
-        changing = Restorable(stack.template, self._held)
+        changing = Restorable(stack.template, lambda: [stack.weights, *optimizer.held()])
         how = "eager" if form == "compile" else form
         self._take = Recorded(self._step, changing, stack.weights.device.type, how)
 
@@ -48,7 +48,7 @@ class PopulationStep:
         return self._take(*batch.tensors)
 
     def _step(self, *batch: Tensor) -> Tensor:
-        """Take the step that a recording holds; only the tensors of `_held` change."""
+        """Take the step that a recording holds; only weights and the optimizer's tensors change."""
         for leaf in self.stack.leaves:
             leaf.grad = None
         losses = self.stack.map(answers_loss, Batch.of(*batch))
@@ -81,6 +81,3 @@ class PopulationStep:
     def overwrite(self, member: int, like: int) -> None:
         """Give a member the weights of another."""
         self.stack.overwrite(member, like)
-
-    def _held(self) -> list[Tensor]:
-        return [self.stack.weights, *self.optimizer.held()]
