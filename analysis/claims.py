@@ -32,10 +32,9 @@ from .records import cells, written
 from .records.readable import readable
 from .records.where import where
 from .statistics import learning_rate
-from .statistics.paired import EXACT, HOLDS, least_p, tested
+from .statistics.paired import CLAIMED, EXACT, HOLDS, least_p, tested
 from .statistics.uncertainty import at_chosen
 
-COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
 
 
@@ -98,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_intermixed_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
-        checked = check(table, written.read(options.claims, COLUMNS))
+        checked = check(table, written.read(options.claims, CLAIMED))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
     print_table(options.form, render(checked))

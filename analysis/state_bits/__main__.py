@@ -20,10 +20,9 @@ import pandas as pd
 from zoo.common.table_text import add_forms, of_frame, print_table
 from zoo.common.terminal import command, command_parser, say
 
-from ..claims import COLUMNS as CLAIMS
 from ..drawing.style import STYLES
 from ..records import written
-from ..statistics.paired import tested
+from ..statistics.paired import CLAIMED, tested
 from . import arithmetic
 from . import command as draw
 from .answers import answers, scores
@@ -43,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         table = answers(options.results)
         if options.what in TABLES:
             return _printed(TABLES[options.what](table), options.form)
-        claimed = tested(written.read(options.claims, CLAIMS), partial(scores, table))
+        claimed = tested(written.read(options.claims, CLAIMED), partial(scores, table))
         return _printed(claimed.drop(columns=["ahead", "behind", "slice"]), options.form)
     except (ValueError, OSError) as error:
         return say(f"error: {error}", draw.NOTHING)

@@ -7,13 +7,11 @@ value; nothing is extrapolated.
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .frontier import takes_part
 from .seeds import percentiles
-from .uncertainty import resampled_points
+from .uncertainty import Floats, resampled_points
 
-Floats = NDArray[np.float64]
 RESIDENT = "state_resident"  # the state at which series are compared, unless another column is asked for
 
 
