@@ -7,7 +7,6 @@ of a swapped mixer (a gate, a landmark) begin fresh, and are named in the record
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,24 +63,20 @@ def _expected(cell: Cell) -> Mapping[str, Tensor]:
     """Return the tensors of the cell's start; those of a start that is not yet trained are on "meta"."""
     if cell.parent is not None and not store.is_done(cell.parent.folder):
         return weights.learned(outline(cell.parent))
-    return _read(cell.start_place.absolute(), _record(cell).get("weights"))
+    place = cell.start_place
+    if not place.is_dir():
+        raise ValueError(
+            f"start (={cell.config['start']}) is no folder at {shown(place)}: give that of a finished cell."
+        )
+    digest = record_of(place).get("weights")
+    store.read(place)  # refuses a renamed folder, whose name would become part of this cell's run id
+    return _read(place.absolute(), digest)
 
 
 @lru_cache(maxsize=4)
 def _read(place: Path, digest: str | None) -> Mapping[str, Tensor]:
     """Read the weights of a start once: many cells of a sweep begin with the same."""
     return weights.without_counts(weights.read(place, digest))
-
-
-def _record(cell: Cell) -> dict[str, Any]:
-    place = cell.start_place
-    if not place.is_dir():
-        raise ValueError(
-            f"start (={cell.config['start']}) is no folder at {shown(place)}: give that of a finished cell."
-        )
-    record = record_of(place)
-    store.read(place)  # refuses a renamed folder, whose name would become part of this cell's run id
-    return record
 
 
 def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:

@@ -7,7 +7,7 @@ its run in the logger.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,11 @@ def _made(cell: Cell, folder: Path) -> list[Logger]:
     if kind is None:
         return []
     arguments = {key: value for key, value in settings.items() if key not in OURS}
-    known: Mapping[str, Any] = IDENTITIES[kind](cell, settings, folder) if kind in IDENTITIES else {}
+    known: dict[str, Any] = {}
+    if kind == "WandbLogger":
+        known = _wandb(cell, settings)
+    elif kind == "MLFlowLogger":
+        known = _mlflow(cell, settings, folder)
     logger = make(arguments, Logger, save_dir=str(folder), **known)
     science = cell.science
     model = science["model"] | {"layers": json.dumps(science["model"]["layers"])}  # as text, for any logger
@@ -60,8 +64,7 @@ def _tags(cell: Cell, settings: Mapping[str, Any]) -> list[str]:
     return [cell.mixer, cell.choices["task"], *(settings.get("tags") or [])]
 
 
-def _wandb(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    del folder
+def _wandb(cell: Cell, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": cell.run_id,
         "id": cell.run_id,
@@ -90,9 +93,3 @@ def _mlflow(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, 
         "run_id": earlier[0].info.run_id if earlier else None,
         "tags": tags,
     }
-
-
-IDENTITIES: dict[str, Callable[[Cell, Mapping[str, Any], Path], dict[str, Any]]] = {
-    "WandbLogger": _wandb,
-    "MLFlowLogger": _mlflow,
-}
