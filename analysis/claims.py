@@ -32,9 +32,9 @@ from .records import cells, written
 from .records.readable import readable
 from .records.where import where
 from .statistics import learning_rate
-from .statistics.paired import EXACT, HOLDS, least_p, tested
+from .statistics.paired import CLAIMED, EXACT, HOLDS, least_p, tested
+from .statistics.uncertainty import at_chosen
 
-COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
 
 
@@ -55,9 +55,7 @@ def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
     known = cells.slices(rows, "test")
     if name != MEAN and name not in known:
         raise ValueError(f"No slice {name!r}: choose {MEAN!r} or one of {', '.join(known)}.")
-    by_seed = cells.seed_scores(rows, "test", known if name == MEAN else [name])
-    chosen = learning_rate.choose(rows)
-    shown = by_seed.merge(chosen[["point", "lr"]], on=["point", "lr"])
+    shown = at_chosen(rows, learning_rate.choose(rows), "test", known if name == MEAN else [name])
     return pd.Series(shown["accuracy"].to_numpy(), index=shown["seed"].to_numpy())
 
 
@@ -99,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_intermixed_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
-        checked = check(table, written.read(options.claims, COLUMNS))
+        checked = check(table, written.read(options.claims, CLAIMED))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
     print_table(options.form, render(checked))

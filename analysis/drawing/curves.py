@@ -12,12 +12,12 @@ from .style import CALM, looks
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (9, 2)), (0, (2, 1, 2, 4)))  # in turn
 
 
-def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame:
-    """Return rows of run_id, step and accuracy, the unweighted mean over the slices of a split.
+def learning_curves(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of run_id, step and accuracy, the unweighted mean over the validation slices.
 
     metrics: the table of `zoo.results.load_metrics`.
     """
-    rows = metrics.loc[(metrics["split"] == split) & (metrics["metric"] == "accuracy")]
+    rows = metrics.loc[(metrics["split"] == "valid") & (metrics["metric"] == "accuracy")]
     return rows.groupby(["run_id", "step"], as_index=False).agg(accuracy=("value", "mean"))
 
 

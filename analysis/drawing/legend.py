@@ -24,13 +24,7 @@ EXTRA = "points of your own"
 # Our own marks, in black; matplotlib draws them beside their texts.
 FRONTIER = {"color": PALE, "linewidth": 3.2}
 HOLLOW = {"color": INK, "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
-READS = {
-    "color": INK,
-    "linestyle": ":",
-    "marker": "o",
-    "markersize": 4,
-    "markerfacecolor": mixed(INK, draw.PALE),
-}
+READS = HOLLOW | {"linestyle": ":", "markersize": 4, "markerfacecolor": mixed(INK, draw.PALE)}
 SEEDS = {"color": INK, "marker": "o", "markersize": 3.6, "linewidth": 0.6}
 DASH = {"color": INK, "linestyle": "none", "marker": "_", "markersize": 9}
 FLAG = {"color": INK, "linestyle": "none", "marker": ">", "markersize": 3}
@@ -102,7 +96,9 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
 
 def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
-    hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": _at_chance(points)}
+    scores = points[["seed_accuracies", "accuracy"]].to_numpy()
+    drawn = points.assign(accuracy=[min(apart(word), default=mean) for word, mean in scores])  # the lowest
+    hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": ~above(drawn)}
     reasons = [reason for reason, which in hollow.items() if any(which)]
     entries = [
         ([bool(reasons)], HOLLOW, ", ".join(reasons)),
@@ -114,14 +110,6 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
         for here, mark, text in entries
         if any(here)
     ]
-
-
-def _at_chance(points: pd.DataFrame) -> pd.Series:
-    """Return whether the mean is at chance, or any seed of a point whose seeds are drawn separately."""
-    lowest = [
-        min(apart(word), default=mean) for word, mean in points[["seed_accuracies", "accuracy"]].to_numpy()
-    ]
-    return ~above(points.assign(accuracy=lowest))
 
 
 def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:

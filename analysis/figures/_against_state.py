@@ -30,7 +30,11 @@ def against_state(study: Study, style: Style, claims: str = "") -> Picture:
     tables, sentences = {}, [caption(ours, slices(study.table, "test"))]
     if len(compared):
         tables["deviation"] = compared
-        sentences += [*_unknown(printed), *words.of_points(compared)]
+        unknown = len(printed) - len(printed.dropna(subset=[RESIDENT.column]))  # they keep an unknown state
+        if unknown:
+            where = "they appear only in the right panel"
+            sentences.append(f"{unknown} published points do not state their setting: {where}.")
+        sentences += words.of_points(compared)
     else:
         tables["ordering"] = ordering.compare(
             printed, seeds, x={"published": AXIS.column, "ours": AXIS.column}
@@ -53,10 +57,3 @@ def _panels(name: str, printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool)
         ]
     there = [Panel("published", AXIS, TOKENS, published=printed)] if len(printed) else []
     return [*there, Panel(f"ours: {name}", AXIS, tokens, ours=ours)]
-
-
-def _unknown(printed: pd.DataFrame) -> list[str]:
-    """Return a sentence on the published points without known settings, whose kept state is unknown too."""
-    count = len(printed) - len(printed.dropna(subset=[RESIDENT.column]))
-    where = "they appear only in the right panel"
-    return [f"{count} published points do not state their setting: {where}."] if count else []

@@ -14,6 +14,7 @@ from ..records import cells
 from ..statistics import learning_rate
 from ..statistics.chance import OTHERWISE
 from ..statistics.load_distance import answered
+from ..statistics.points import ABOUT
 from ..statistics.seeds import summary, written
 from .gallery import Picture, Study
 
@@ -21,7 +22,6 @@ NAME = "extrapolation"
 LENGTH = "seq_len"
 AXIS = Axis("times", "Times what training had", text=lambda times: f"{times:g}x")
 HOLDS = {"holds_90": 0.9, "holds_99": 0.99}
-ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -11,13 +11,13 @@ from ..drawing.style import Look, Style, looks
 from ..records import cells
 from ..statistics import learning_rate
 from ..statistics.load_distance import answered
+from ..statistics.points import ABOUT
 from ..statistics.seeds import settled, summary
 from .gallery import Picture, Study
 
 NAME = "interference"
 TASKS = ("mqar_overwrite",)
 AXIS = "overwrites"
-ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
 LATEST, OLDEST, ANOTHER = "its last value", "its first value", "another key's value"
 
 

@@ -11,7 +11,7 @@ from ..drawing import page
 from ..drawing.style import INK, Style, by_family, looks, small
 from ..records import cells
 from ..statistics import learning_rate
-from ..statistics.points import in_words
+from ..statistics.points import ABOUT, in_words
 from ..statistics.seeds import summary
 from .gallery import Picture, Study
 
@@ -19,7 +19,6 @@ TASKS = ("ruler_lite",)
 NAMES = list(GROUPS)
 MARKS = "osD^v"  # markers of the lengths, from the shortest
 SCORES = ("accuracy", "exact_rows")
-ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
 
 
 def figure(study: Study, style: Style) -> Picture:

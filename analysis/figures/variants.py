@@ -16,9 +16,8 @@ from .gallery import Picture, Study
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "run_ids", "chance")
 HEIGHT = 0.24  # inches a line
-Distinctive = dict[
-    str, dict[str, object]
-]  # label -> the settings that set its points apart, each with its most common value
+# label -> the settings that set its points apart, each with its most common value
+Distinctive = dict[str, dict[str, object]]
 
 
 def figure(study: Study, style: Style) -> Picture:

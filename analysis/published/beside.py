@@ -6,9 +6,8 @@ import pandas as pd
 from ..records.cells import word
 from .read import settings
 
-REPRODUCTION = (
-    0.05  # our margin; the two published runs of one point lie up to .115 apart (Mamba), most within .03
-)
+# our margin; the two published runs of one point lie up to .115 apart (Mamba), most within .03
+REPRODUCTION = 0.05
 FULL_VIEW = 0.9995
 WITHIN, NEAR, OFF = "within", "near", "OFF"
 COLUMNS = (

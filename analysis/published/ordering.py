@@ -13,6 +13,8 @@ from . import read
 
 LEAST = 0.02  # a lead below this is too small to be read off a figure, or to count
 AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "undecided here", "too close in the paper"
+VERDICTS = (AGREES, DISAGREES, OPEN, CLOSE)
+_COLUMNS = ["ours", "low", "high", "seeds", "verdict"]
 
 
 def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
@@ -64,14 +66,14 @@ def compare(
     return pd.DataFrame(rows, columns=["first", "second", "published", *_COLUMNS])
 
 
-def claims(figure: str, ours: pd.DataFrame, *, x: str = "state_resident") -> pd.DataFrame:
+def claims(figure: str, ours: pd.DataFrame) -> pd.DataFrame:
     """Test each claim of a figure on ours: claim, source, note and the columns of `compare` from "ours" on.
 
     A claim on settings that these cells do not have is left out.
     """
     rows = []
     for claim in read.claims(figure).to_dict("records"):
-        by_seed = _claimed(claim, ours, x)
+        by_seed = _claimed(claim, ours)
         if len(by_seed):
             rows.append({k: claim[k] for k in ("claim", "source", "note")} | _verdict(by_seed, readable=True))
     return pd.DataFrame(rows, columns=["claim", "source", "note", *_COLUMNS])
@@ -80,15 +82,9 @@ def claims(figure: str, ours: pd.DataFrame, *, x: str = "state_resident") -> pd.
 def tau(verdicts: pd.DataFrame) -> float:
     """Return Kendall's tau over the pairs that are apart in print: (agree - disagree) / all; NaN: no pair."""
     readable = verdicts.loc[verdicts["verdict"] != CLOSE, "verdict"]
-    return (
-        float(((readable == AGREES).sum() - (readable == DISAGREES).sum()) / len(readable))
-        if len(readable)
-        else np.nan
-    )
-
-
-VERDICTS = (AGREES, DISAGREES, OPEN, CLOSE)
-_COLUMNS = ["ours", "low", "high", "seeds", "verdict"]
+    if readable.empty:
+        return np.nan
+    return float(((readable == AGREES).sum() - (readable == DISAGREES).sum()) / len(readable))
 
 
 def _best(points: pd.DataFrame, budgets: np.ndarray, x: str) -> np.ndarray:
@@ -101,7 +97,7 @@ def _between(rows: pd.DataFrame, one: str, other: str, x: str, panel: str) -> pd
     return leads(known.loc[known["mixer"] == one], known.loc[known["mixer"] == other], x, panel)
 
 
-def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
+def _claimed(claim: dict[str, str], ours: pd.DataFrame) -> pd.Series:
     try:
         sides = [where(ours, claim[side]) for side in ("better", "worse")]
         for number, names in enumerate(filter(None, claim["equal"].split(";"))):
@@ -112,7 +108,7 @@ def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
         return pd.Series(dtype=float)
     keys = [name for name in sides[0] if str(name).startswith("equal")]
     better, worse = (side.assign(panel=side[keys].astype(str).agg("/".join, axis=1)) for side in sides)
-    return leads(better, worse, x, "panel")
+    return leads(better, worse, "state_resident", "panel")
 
 
 def _product(rows: pd.DataFrame, names: str) -> pd.Series:

@@ -156,14 +156,8 @@ def _handles(style_of: dict[str, Look], panels: list[Panel], letters: int) -> pa
         return handles
     handles.append(Line2D([], [], color=INK, marker="o", linewidth=0.9, label="ours"))
     sources = pd.concat(printed).groupby("source")["figure"].first().items()
-    pale = {
-        "color": INK,
-        "marker": "o",
-        "markerfacecolor": mixed(INK, PALE),
-        "markeredgecolor": "white",
-        "linewidth": 0.9,
-    }
+    pale = {"color": INK, "marker": "o", "markeredgecolor": "white", "linewidth": 0.9}
     for dash, (source, figure) in zip(DASHES, sources, strict=False):
         text = textwrap.fill(f"published: {source}, {figure}", letters)
-        handles.append(Line2D([], [], **pale, linestyle=dash, label=text))
+        handles.append(Line2D([], [], **pale, markerfacecolor=mixed(INK, PALE), linestyle=dash, label=text))
     return handles

@@ -105,8 +105,5 @@ def _interval(row: dict) -> str:
 
 
 def _alone(seeds: list[int]) -> list[str]:
-    return (
-        ["There is one seed, so the variation between seeds is not known."]
-        if min(seeds, default=2) < 2
-        else []
-    )
+    one = min(seeds, default=2) < 2
+    return ["There is one seed, so the variation between seeds is not known."] if one else []

@@ -11,7 +11,7 @@ from ..figures.gallery import Study
 from ..records import readable, written
 from ..records.cells import identify, seed_scores, slices
 from ..statistics import groups, learning_rate, scored
-from ..statistics.paired import at_equal_state, compare
+from ..statistics.paired import CLAIMED, at_equal_state, compare
 from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
 
@@ -41,7 +41,7 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
     name, _, kind = of.partition(" ")
     study = Study(_archive(root, name.partition(".")[0]), cells)  # STUDY.LATER claims
     if kind == "claims":
-        claimed = written.read(root / "sweeps" / f"{name}.claims.csv", claims.COLUMNS)
+        claimed = written.read(root / "sweeps" / f"{name}.claims.csv", CLAIMED)
         return claims.check(readable.readable(study.home).table, claimed)
     if kind in _MAKERS:
         return _MAKERS[kind](study.table)

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from zoo.results.home import text
+from zoo.results.metrics_csv import HEADER
 
 from ..drawing.curves import learning_curves, training_losses
 from ..records.sources import Sources
@@ -55,7 +56,7 @@ def _curves(sources: Sources) -> dict[str, dict[str, Curve]]:
             rows += [(run_id, *row) for row in _drawn(content)]
         except (ValueError, OverflowError, csv.Error) as error:
             sources.problem(run_id, f"its curve is not drawn: {error}")
-    frame = pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
+    frame = pd.DataFrame(rows, columns=["run_id", *HEADER])
     losses = training_losses(frame) if "train" in set(frame["split"]) else pd.DataFrame()
     return {"accuracy": _by_cell(learning_curves(frame), "accuracy"), "loss": _by_cell(losses, "loss")}
 
@@ -63,7 +64,7 @@ def _curves(sources: Sources) -> dict[str, dict[str, Curve]]:
 def _drawn(text: str) -> Iterator[tuple[int, str, str, str, float]]:
     """Yield the rows of a metrics.csv that the curves need."""
     reader = csv.reader(io.StringIO(text))
-    if next(reader, None) != ["step", "split", "slice", "metric", "value"]:
+    if tuple(next(reader, ())) != HEADER:
         raise ValueError("metrics.csv has no header")
     for number, row in enumerate(reader, start=2):
         if len(row) != 5:

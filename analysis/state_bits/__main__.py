@@ -22,16 +22,14 @@ from zoo.common.terminal import command, command_parser, say
 
 from ..drawing.style import STYLES
 from ..records import written
-from ..statistics.paired import tested
+from ..statistics.paired import CLAIMED, tested
 from . import arithmetic
 from . import command as draw
 from .answers import answers, scores
 from .explained import explained
 from .frontier import enough, predicted
 
-COLUMNS = ("claim", "ahead", "behind", "slice")  # of a CSV of claims
 TABLES = {"enough": enough, "predicted": predicted, "explained": explained}
-DRAWN, NOTHING = 0, 1
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,15 +42,15 @@ def main(arguments: list[str] | None = None) -> int:
         table = answers(options.results)
         if options.what in TABLES:
             return _printed(TABLES[options.what](table), options.form)
-        claimed = tested(written.read(options.claims, COLUMNS), partial(scores, table))
+        claimed = tested(written.read(options.claims, CLAIMED), partial(scores, table))
         return _printed(claimed.drop(columns=["ahead", "behind", "slice"]), options.form)
     except (ValueError, OSError) as error:
-        return say(f"error: {error}", NOTHING)
+        return say(f"error: {error}", draw.NOTHING)
 
 
 def _printed(table: pd.DataFrame, form: str) -> int:
     print_table(form, of_frame(table, digits=3))
-    return DRAWN
+    return draw.DRAWN
 
 
 def _parser() -> argparse.ArgumentParser:

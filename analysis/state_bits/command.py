@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from zoo.common.terminal import say
+
 from .. import output
 from ..drawing import page
 from ..drawing.style import STYLES
@@ -23,8 +25,7 @@ def frontier(results: Path, out: Path | None, style: str, where: str = "", slice
         paths = page.save(picture(shown, STYLES[style]), home / "pareto_bits", STYLES[style])
         paths.append(output.write(home / "pareto_bits.csv", as_csv(shown).encode()))
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return NOTHING
+        return say(f"error: {error}", NOTHING)
     for path in paths:
         print(f"wrote {path}")
     wrong = violations(table)

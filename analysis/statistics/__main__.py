@@ -69,16 +69,13 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
             frame.insert(0, "load", name)
             parts.setdefault(key, []).append(frame)
     tables = {key: pd.concat(frames, ignore_index=True) for key, frames in parts.items()}
-    tables |= _capacities(table, recall)
-    return {key: frame for key, frame in tables.items() if len(frame)}
-
-
-def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     try:
         cells.load_axis(table)
     except ValueError:  # there is no load whose capacity could be read off
-        return {}
-    return {"capacity": capacity.capacities(table, recall), "exponents": capacity.fits(table, recall)}
+        pass
+    else:
+        tables |= {"capacity": capacity.capacities(table, recall), "exponents": capacity.fits(table, recall)}
+    return {key: frame for key, frame in tables.items() if len(frame)}
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -89,14 +86,12 @@ def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]
     loads = cells.loads(cells.named(table)).values()
     for name, load in product(groups.names(counted), loads):
         rows = groups.by_group(counted, name, load, learning_rate.choose(load))
-        if name != "distance":
-            rows = rows.rename(columns={name: "value"}).assign(group=name)
         about = load.drop_duplicates("point")[["point", *ABOUT]]
         if name != "distance":
+            rows = rows.rename(columns={name: "value"}).assign(group=name)
             parts.setdefault("group_means", []).append(about.merge(groups.means(rows), on="point"))
-        parts.setdefault("distances" if name == "distance" else "groups", []).append(
-            about.merge(rows, on="point")
-        )
+        kind = "distances" if name == "distance" else "groups"
+        parts.setdefault(kind, []).append(about.merge(rows, on="point"))
     return {name: pd.concat(frames, ignore_index=True) for name, frames in parts.items()}
 
 
@@ -135,7 +130,7 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     states = shown.loc[takes_part(shown) & (shown["state_resident"] > 0), "state_resident"]
     if states.nunique() > 1:
         low, high = float(states.min()), 2 * float(states.max())  # the largest state counts for a doubling
-        tables["series"] = equal.area(shown, scores, low=low, high=high, by="series").merge(
+        tables["series"] = equal.area(shown, scores, low=low, high=high).merge(
             equal.state_at(shown, scores, recall).rename(columns={"low": "state_low", "high": "state_high"}),
             on="series",
         )  # fmt: skip

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..records import cells
 from . import learning_rate
 from .frontier import decodable
-from .uncertainty import RESAMPLES, at_chosen, resampled
+from .uncertainty import RESAMPLES, Floats, at_chosen, resampled
 
-Floats = NDArray[np.float64]
 RECALL = 0.9
 STATES = 3  # distinct states that a fit needs: a line always fits two
 OCTAVES = 1.0  # the span that a fit needs, in log2 of the state: close states differ for other reasons
@@ -52,11 +50,8 @@ def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
         rows.append(
             dict(zip(UNIT, unit.name, strict=True))
             | {"state": 2.0 ** _states(unit, crossings[0])}
-            | {
-                "pairs": 2.0 ** crossings[0] if np.isfinite(crossings[0]) else np.nan,
-                "low": low,
-                "high": high,
-            }
+            | {"pairs": 2.0 ** crossings[0] if np.isfinite(crossings[0]) else np.nan}
+            | {"low": low, "high": high}
             | {"censored": {-np.inf: "below", np.inf: "above"}.get(float(crossings[0]), "")}
             | {"loads": len(unit.log_pairs), "seeds": unit.seeds}
         )

@@ -7,35 +7,31 @@ value; nothing is extrapolated.
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .frontier import takes_part
 from .seeds import percentiles
-from .uncertainty import resampled_points
+from .uncertainty import Floats, resampled_points
 
-Floats = NDArray[np.float64]
+RESIDENT = "state_resident"  # the state at which series are compared, unless another column is asked for
 
 
-def accuracy_at(
-    points: pd.DataFrame, scores: pd.DataFrame, states: list[float], x: str = "state_resident"
-) -> pd.DataFrame:
+def accuracy_at(points: pd.DataFrame, scores: pd.DataFrame, states: list[float]) -> pd.DataFrame:
     """Return a row per series and state: its accuracy (NaN outside its points), low, high (95 %; NaN where no
     point has two seeds), seeds (the fewest of its points).
 
     points: of one picture; scores: of `analysis.statistics.uncertainty.at_chosen` on the same slices.
     """
     rows = []
-    for name, group in _series(points, x):
-        xs, ys, draws = group[x].to_numpy(float), group["accuracy"].to_numpy(float), _draws(group, scores)
+    for name, group in _series(points):
+        xs, ys = (group[column].to_numpy(float) for column in (RESIDENT, "accuracy"))
+        draws = _draws(group, scores)
         for state in states:
             here, drawn = float(accuracies(xs, ys, state)), accuracies(xs, draws, state)
             rows.append({"state": state} | _row(name, "accuracy", here, drawn, group))
     return pd.DataFrame(rows, columns=["series", "state", "accuracy", "low", "high", "seeds"])
 
 
-def state_at(
-    points: pd.DataFrame, scores: pd.DataFrame, accuracy: float, x: str = "state_resident"
-) -> pd.DataFrame:
+def state_at(points: pd.DataFrame, scores: pd.DataFrame, accuracy: float) -> pd.DataFrame:
     """Return a row per series: the least state with this accuracy, low, high, seeds, censored, reached.
 
     state is NaN where censored: "above" (no point reaches the accuracy) or "below" (the smallest point
@@ -43,8 +39,8 @@ def state_at(
     draws only, and so too narrow where reached is below 1.
     """
     rows = []
-    for name, group in _series(points, x):
-        states = group[x].to_numpy(float)
+    for name, group in _series(points):
+        states = group[RESIDENT].to_numpy(float)
         draws = least_states(states, _draws(group, scores), accuracy)
         here = least_states(states, group["accuracy"].to_numpy(float), accuracy)
         reached = float(np.isfinite(draws).mean()) if len(draws) else np.nan
@@ -57,7 +53,7 @@ def state_at(
 
 
 def by_seed(
-    points: pd.DataFrame, scores: pd.DataFrame, series: str, state: float, x: str = "state_resident"
+    points: pd.DataFrame, scores: pd.DataFrame, series: str, state: float, x: str = RESIDENT
 ) -> pd.Series:
     """Return seed -> accuracy of the series at this state, from that seed's cells only.
 
@@ -97,36 +93,25 @@ def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
     return np.where(none, np.nan, 2.0 ** np.where(none, 0.0, log_states[..., 0]))
 
 
-def area(
-    points: pd.DataFrame,
-    scores: pd.DataFrame,
-    *,
-    low: float,
-    high: float,
-    x: str = "state_resident",
-    by: str | None = None,
-) -> pd.DataFrame:
-    """Return the accuracy of the frontier integrated over log2 of the state, from low to high.
+def area(points: pd.DataFrame, scores: pd.DataFrame, *, low: float, high: float) -> pd.DataFrame:
+    """Return a row per series: the accuracy of its frontier integrated over log2 of the state, low to high.
 
     The frontier is the step function of the best accuracy with at most so much state, 0 below the smallest
-    point.  One row, or one for each value of `by` ("series": each series' own frontier): area (accuracy x
-    doublings), area_low, area_high (95 %, seeds drawn again; NaN where no point has two), mean_accuracy
-    (area / doublings), low, high, points.  scores: of `analysis.statistics.uncertainty.at_chosen`.
-    ValueError unless 0 < low < high.
+    point.  Columns: area (accuracy x doublings), area_low, area_high (95 %, seeds drawn again; NaN where no
+    point has two), mean_accuracy (area / doublings), low, high, points.  scores: of
+    `analysis.statistics.uncertainty.at_chosen`.  ValueError unless 0 < low < high.
     """
     if not 0 < low < high:
         raise ValueError(f"low (={low}) must be positive and below high (={high}).")
-    allowed = points.loc[takes_part(points) & points[x].notna()]
-    groups = [({by: name}, group) for name, group in allowed.groupby(by)] if by else [({}, allowed)]
     rows = []
-    for name, group in groups:
-        states = group[x].to_numpy(float)
+    for name, group in _series(points):
+        states = group[RESIDENT].to_numpy(float)
         areas = under(states, group["accuracy"].to_numpy(float), low, high)
         spread = np.nan, np.nan
         if any(group["seeds"] > 1):
             spread = percentiles(under(states, resampled_points(group, scores), low, high))
         rows.append(
-            name
+            {"series": name}
             | {"area": float(areas), "area_low": spread[0], "area_high": spread[1]}
             | {"mean_accuracy": float(areas) / np.log2(high / low), "low": low, "high": high}
             | {"points": len(group)}
@@ -142,7 +127,7 @@ def under(states: Floats, accuracies: Floats, low: float, high: float) -> Floats
     return best @ np.diff(edges)
 
 
-def _series(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
+def _series(points: pd.DataFrame, x: str = RESIDENT) -> list[tuple[str, pd.DataFrame]]:
     allowed = points.loc[takes_part(points) & points[x].notna()]
     return [(str(name), group) for name, group in allowed.groupby("series")]
 

@@ -5,32 +5,32 @@ import pandas as pd
 
 from .seeds import percentiles, resamples, written
 
+COLUMNS = [
+    "point", "slice", "value", "accuracy", "low", "high", "answers", "seeds", "diverged", "seed_accuracies",
+]  # fmt: skip
+
 
 def names(counted: pd.DataFrame) -> list[str]:
     """Return the names of the groups in `counted`, a table of `zoo.results.load_groups`."""
     return list(dict.fromkeys(counted["group"]))
 
 
-def by_group(
-    counted: pd.DataFrame, name: str, table: pd.DataFrame, chosen: pd.DataFrame, split: str = "test"
-) -> pd.DataFrame:
-    """Return a row per point, slice and value of the group, in a column of its `name`: accuracy, low, high
-    (95 %, seeds drawn again; NaN with one seed), answers, seeds, diverged, seed_accuracies.
+def by_group(counted: pd.DataFrame, name: str, table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per point, test slice and value of the group, in a column of its `name`: accuracy, low,
+    high (95 %, seeds drawn again; NaN with one seed), answers, seeds, diverged, seed_accuracies.
 
     accuracy is pooled: right answers over answers of all seeds at the chosen learning rate.  A diverged seed
     counts as wrong on as many answers as the others were asked on average.
     counted: of `zoo.results.load_groups`; a distance d stands for those above d / 2, up to d.
     """
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    of_split = counted.loc[(counted["split"] == split) & (counted["group"] == name)]
+    of_split = counted.loc[(counted["split"] == "test") & (counted["group"] == name)]
     counted = of_split.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
     size = cells["point"].value_counts().to_dict()
     rows = [
         row for point, of_point in counted.groupby("point") for row in _of_point(point, of_point, size[point])
     ]
-    columns = ["point", "slice", "value", "accuracy", "low", "high", "answers", "seeds", "diverged"]
-    columns.append("seed_accuracies")
-    return pd.DataFrame(rows, columns=columns).rename(columns={"value": name})
+    return pd.DataFrame(rows, columns=COLUMNS).rename(columns={"value": name})
 
 
 def means(grouped: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from ..records.cells import seed_scores, slices
 
 TIE = 1e-9
+CLOSE = 0.05  # accuracy below the best, within which a learning rate is good
 
 
 def profile(table: pd.DataFrame) -> pd.DataFrame:
@@ -43,23 +44,23 @@ def choose(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def good_range(table: pd.DataFrame, within: float = 0.05) -> pd.DataFrame:
+def good_range(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row per point: the width of the range of learning rates that come close to the best.
 
     good_low, good_high: ends of the unbroken range around the chosen rate with a valid accuracy of at least
-    the best minus `within`; decades: its width, a lower limit; decades_most: an upper limit, between the
+    the best minus CLOSE; decades: its width, a lower limit; decades_most: an upper limit, between the
     rates just outside, inf where the range is open, that is, touches the edge of the grid; open_low,
     open_high: on which side.  A grid of one rate has a width of 0, open on both sides.
     """
-    rows = [_good(point, grid, within) for point, grid in profile(table).groupby("point")]
+    rows = [_good(point, grid) for point, grid in profile(table).groupby("point")]
     return pd.DataFrame(rows)
 
 
-def _good(point: object, grid: pd.DataFrame, within: float) -> dict[str, object]:
+def _good(point: object, grid: pd.DataFrame) -> dict[str, object]:
     grid = grid.sort_values("lr", ignore_index=True)
     rates = np.log10(grid["lr"].to_numpy(float))
     scores = np.where(grid["complete"], grid["valid_accuracy"], -np.inf)
-    good = scores >= scores.max() - within - TIE
+    good = scores >= scores.max() - CLOSE - TIE
     first = last = _middle_best(scores)
     while first > 0 and good[first - 1]:
         first -= 1

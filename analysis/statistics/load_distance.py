@@ -67,7 +67,11 @@ def _of_point(group: pd.DataFrame) -> dict[str, Any]:
     shown = _measured_and_drawn(wide["accuracy"], wide["error"], drawn, rng)
     blind = _measured_and_drawn(hidden, np.nan_to_num(wide["blind_error"]), drawn, rng)
     loads, distances = (np.log2(sorted(set(group[name].tolist()))) for name in GRID)
-    drawn_limits = {"capacity": _capacity(shown, loads), "half_life": _half_life(shown - blind, distances)}
+    first = (~np.isnan(shown[0])).argmax(axis=1)  # the shortest distance of each load
+    drawn_limits = {
+        "capacity": 2.0 ** crossing(loads, shown[:, np.arange(len(loads)), first], RECALL),
+        "half_life": _half_life(shown - blind, distances),
+    }
     result: dict[str, Any] = {"seeds": seeds}
     for name, values in drawn_limits.items():
         low, high = np.quantile(values[1:], [0.025, 0.975], method="nearest")
@@ -93,11 +97,6 @@ def _measured_and_drawn(
     noise = rng.standard_normal((len(drawn), *values.shape))
     again = [(values[of] + errors[of] * rows).mean(0) for of, rows in zip(drawn, noise, strict=True)]
     return np.concatenate([values.mean(0, keepdims=True), np.stack(again)])
-
-
-def _capacity(shown: Floats, loads: Floats) -> Floats:
-    first = (~np.isnan(shown[0])).argmax(axis=1)  # the shortest distance of each load
-    return 2.0 ** crossing(loads, shown[:, np.arange(len(loads)), first], RECALL)
 
 
 def _half_life(gain: Floats, distances: Floats) -> Floats:

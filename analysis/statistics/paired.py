@@ -13,6 +13,7 @@ from .seeds import interval
 
 EXACT = 14  # pairs up to which every exchange of signs is tried
 LEVEL = 0.05
+CLAIMED = ("claim", "ahead", "behind", "slice")  # columns of a CSV of claims
 HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
 UNABLE = "cannot be shown"  # with so many claims and so few seeds, the least possible p is too large
 ROUNDING = 1e-12  # of the sum of absolute differences: exchanges closer than that count as equal

@@ -17,6 +17,8 @@ _OF_THE_POINT = [
     "causal", "exact_decode", "state_seq_len", "state_resident", "state_paper", "state_touched",
 ]  # fmt: skip
 ORDER = ["family", "mixer", "series", "d_model", "state_resident", "point"]  # of rows
+# of a point, for pictures of what was asked after training
+ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
 _FIRST = ["mixer", "series", "knobs", "d_model", "n_layers"]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from ..records import cells
 from . import learning_rate
 from .points import points
+from .uncertainty import at_chosen
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 Slices = Callable[[pd.DataFrame], list[list[str]]]
@@ -40,9 +41,7 @@ def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row per point and seed, at the chosen learning rate: the mean of all test slices."""
     frames = []
     for load in cells.loads(cells.named(table)).values():
-        chosen = learning_rate.choose(load)
-        scores = cells.seed_scores(load, "test", cells.slices(load, "test"))
-        scores = scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
+        scores = at_chosen(load, learning_rate.choose(load), "test", cells.slices(load, "test"))
         about = load.drop_duplicates("point")
         columns = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
         frames.append(scores.merge(about[columns], on="point", how="left"))

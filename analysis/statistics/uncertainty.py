@@ -27,16 +27,16 @@ def resampled(scores: Floats, rng: np.random.Generator, draws: int = RESAMPLES) 
     return scores[resamples(len(scores), draws, rng)].mean(axis=1)
 
 
-def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RESAMPLES) -> Floats:
-    """Return [draws, P]: the accuracy of each point when its own seeds are drawn again.
+def resampled_points(points: pd.DataFrame, scores: pd.DataFrame) -> Floats:
+    """Return [RESAMPLES, P]: the accuracy of each point when its own seeds are drawn again.
 
     scores: of `at_chosen`, with the same slices as points.  The generator is seeded here.
     """
     rng = np.random.default_rng(0)
     wanted = scores.loc[scores["point"].isin(points["point"])]
     of_point = {name: group["accuracy"].to_numpy(float) for name, group in wanted.groupby("point")}
-    columns = [resampled(of_point[name], rng, draws) for name in points["point"]]
-    return np.stack(columns, axis=1) if columns else np.empty((draws, 0))
+    columns = [resampled(of_point[name], rng) for name in points["point"]]
+    return np.stack(columns, axis=1) if columns else np.empty((RESAMPLES, 0))
 
 
 def on_frontier(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.Series:

@@ -7,7 +7,7 @@ import pytest
 
 from analysis import claims
 from analysis.records import written as csv
-from analysis.statistics.paired import LEVEL, holm, least_p
+from analysis.statistics.paired import CLAIMED, LEVEL, holm, least_p
 from tests.analysis import study
 from tests.analysis.conftest import Run
 
@@ -52,7 +52,7 @@ def test_too_many_claims_for_the_seeds_cannot_be_shown(home: Path, tmp_path: Pat
 def can_hold(file: Path) -> bool:
     batch = study.batch(file.name.partition(".")[0])
     seeds = {word for words in batch for word in words if word.startswith("seed=")}
-    return len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
+    return len(csv.read(file, CLAIMED)) * least_p(len(seeds)) <= LEVEL
 
 
 @pytest.mark.records

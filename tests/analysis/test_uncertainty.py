@@ -151,7 +151,7 @@ def test_area_between_narrower_limits() -> None:
 
 def test_area_of_each_series_and_its_interval() -> None:
     rows = [("a", 1.0, [0.0, 1.0]), ("b", 2.0, [0.5, 0.5])]
-    result = area(*handmade.both(rows), low=1, high=4, by="series").set_index("series")
+    result = area(*handmade.both(rows), low=1, high=4).set_index("series")
     assert result["area"].to_dict() == pytest.approx({"a": 1.0, "b": 0.5})
     assert result.loc["a", ["area_low", "area_high"]].tolist() == pytest.approx([0.0, 2.0])
     with pytest.raises(ValueError, match=r"low \(=4\) must be positive and below high \(=4\)"):

@@ -6,6 +6,7 @@ torch's products are counted, so the floor of a form in Triton or in a package i
 """
 
 import sys
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -107,7 +108,8 @@ def _can(choice: str, place: Place, run: Callable[[], object]) -> bool:
     try:
         with torch.no_grad(), place.autocast():
             check_served(choice, run)
-            seconds = _under(choice, run, place)
+            with kernels(choice):
+                seconds = timeit.timeit(run, timer=lambda: now(place.kind, 1), number=1)
     except (ValueError, RuntimeError) as error:  # a tensor that no memory holds is a RuntimeError on a CPU
         print(f"not timed: kernels={choice}: {one_line(error)[:200]}", file=sys.stderr)
         return False
@@ -115,13 +117,6 @@ def _can(choice: str, place: Place, run: Callable[[], object]) -> bool:
         print(f"not timed: kernels={choice}: one sequence takes {seconds:.1f} s", file=sys.stderr)
         return False
     return True
-
-
-def _under(choice: str, run: Callable[[], object], place: Place) -> float:
-    with kernels(choice):
-        began = now(place.kind, 1)
-        run()
-        return now(place.kind, 1) - began
 
 
 def _called(place: Place, function: Callable[..., object], choice: str, *inputs: Any) -> object:

@@ -1,7 +1,7 @@
 """Measure the best speed of this machine during the run: products a second and bytes a second."""
 
 import platform
-import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,6 +11,7 @@ import torch
 
 from zoo.kernels.common.processor import facts
 from zoo.kernels.linear import linear
+from zoo.training.process import now
 
 SIDE = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices that are multiplied
 COPIED = {"cpu": 2**28, "cuda": 2**31}  # bytes
@@ -61,13 +62,6 @@ class Machine:
         return count / speed, f"{count / 1e6:.3g} MB at {speed / 1e9:.3g} GB/s"
 
 
-def now(kind: str, threads: int) -> float:
-    """Return the time in seconds once the device has finished; for one CPU thread, the CPU time."""
-    if kind == "cuda":
-        torch.cuda.synchronize()
-    return time.process_time() if kind == "cpu" and threads == 1 else time.perf_counter()
-
-
 @cache
 def _rate(kind: str, threads: int, dtype: torch.dtype) -> float:
     rng = torch.Generator(kind).manual_seed(0)  # a card multiplies ones faster than random numbers
@@ -86,12 +80,7 @@ def _bandwidth(kind: str, threads: int) -> float:
 
 def _best(kind: str, threads: int, run: Callable[[], object]) -> float:
     run()
-    times = []
-    for _ in range(REPEATS):
-        start = now(kind, threads)
-        run()
-        times.append(now(kind, threads) - start)
-    return min(times)
+    return min(timeit.repeat(run, timer=lambda: now(kind, threads), repeat=REPEATS, number=1))
 
 
 def processor() -> str:

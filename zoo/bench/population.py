@@ -36,7 +36,9 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         steps = _contenders(members, trainer, machine.kind)
         times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
         work = sum(part * flops(partial(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
-    floor = _floor(machine, trainer, work)
+    dtype = torch.bfloat16 if trainer.precision == "bf16-mixed" else weights_dtype(trainer)
+    seconds, made_of = machine.products(work, dtype)
+    floor = Floor(seconds=seconds, made_of=f"products of a member's step: {made_of}")
     a_member = {
         name: [t / size for t in step] for (name, (size, _)), step in zip(steps.items(), times, strict=True)
     }
@@ -70,9 +72,3 @@ def _contenders(members: Sequence[Run], trainer: TrainerConfig, kind: str) -> di
     for size in SIZES[kind]:
         made[f"population of {size}"] = size, together(members[:size], trainer)
     return made
-
-
-def _floor(machine: Machine, trainer: TrainerConfig, work: float) -> Floor:
-    dtype = torch.bfloat16 if trainer.precision == "bf16-mixed" else weights_dtype(trainer)
-    seconds, made_of = machine.products(work, dtype)
-    return Floor(seconds=seconds, made_of=f"products of a member's step: {made_of}")

@@ -22,7 +22,6 @@ from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import most_resident, now
 from zoo.common import forkserver, interrupts
 from zoo.config.cell import Cell
-from zoo.config.settings import OptimConfig
 from zoo.kernels.choice import kernels
 from zoo.model import SequenceModel, build_model
 from zoo.tasks.base import IGNORED, Batch
@@ -92,8 +91,9 @@ class Steps:
         self.task = task_of(cell)
         self.model = build_model(cell).to(kind)
         self.model.bf16_head = form.precision == "bf16-head"
-        make = make_optimizer if form.answers_only else plain_optimizer
-        optimizer = make(self.model, cell.optim, cell.lr)
+        optimizer = make_optimizer(self.model, cell.optim, cell.lr)
+        if not form.answers_only:  # the same parameter groups, without the fused update
+            optimizer = torch.optim.AdamW(optimizer.param_groups, foreach=True, fused=False)
         self._take, self._take_eagerly = (
             Stepper(step, self.model, optimizer, self._loss, cell.optim.grad_clip)
             for step in (form.step, "eager")
@@ -142,12 +142,6 @@ def all_logits_loss(model: SequenceModel, batch: Batch) -> Tensor:
     labels = torch.full_like(batch.inputs, IGNORED).scatter_(1, batch.positions, batch.answers)
     logits = model.logits(model(batch.inputs))
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
-
-
-def plain_optimizer(model: SequenceModel, config: OptimConfig, lr: float) -> torch.optim.AdamW:
-    """Return AdamW with the parameter groups of `make_optimizer`, without its fused update."""
-    fused = make_optimizer(model, config, lr)
-    return torch.optim.AdamW(fused.param_groups, foreach=True, fused=False)
 
 
 _STEPS: Steps | None = None  # the one `Steps` of this process

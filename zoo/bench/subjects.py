@@ -24,6 +24,7 @@ from zoo.config.cell import Cell
 from zoo.kernels.cases import cases
 from zoo.kernels.choice import ops
 from zoo.tasks.build import task_of
+from zoo.training.process import NO_CUDA
 
 LEAST_HELD = 4  # tensors as large as a layer's input that a layer holds at once: input, q, k and v
 Rows = Iterator[list[Row]]  # of one cell, or of one op
@@ -49,9 +50,7 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
             "one table is of one device and number of threads: give one trainer and trainer.threads."
         )
     if trainers[0].device == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
-        )
+        raise ValueError(NO_CUDA)
     return places.pop()
 
 

@@ -1,6 +1,7 @@
 """Time alternatives in turn, so that other load on the machine falls on all of them alike."""
 
 import math
+import timeit
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import accumulate
@@ -31,8 +32,11 @@ def in_turn(
 
 
 def _clock(run: Callable[[], object], machine: Machine, wanted: bool) -> Callable[[], float]:
-    calls = _calls(run, machine)
-    if wanted and machine.kind == "cuda":
+    _seconds(run, machine, 1)  # to warm up
+    if machine.kind != "cuda":
+        return partial(_seconds, run, machine, 1)
+    calls = min(MOST_CALLS, math.ceil(LEAST_S / _seconds(run, machine, 1)))
+    if wanted:
         try:
             return recorded(run)
         except RuntimeError:  # the call waits for the device, which a graph cannot record
@@ -62,16 +66,5 @@ def _peak_on_cpu(run: Callable[[], object]) -> int:
     return max(accumulate(sizes, initial=0))
 
 
-def _calls(run: Callable[[], object], machine: Machine) -> int:
-    """Warm up, and return how many calls make a repeat."""
-    _seconds(run, machine, 1)
-    if machine.kind != "cuda":
-        return 1
-    return min(MOST_CALLS, math.ceil(LEAST_S / _seconds(run, machine, 1)))
-
-
 def _seconds(run: Callable[[], object], machine: Machine, calls: int) -> float:
-    start = machine.now()
-    for _ in range(calls):
-        run()
-    return (machine.now() - start) / calls
+    return timeit.timeit(run, timer=machine.now, number=calls) / calls

@@ -262,10 +262,6 @@ class CellDisplay(_Live):
         print_whole(self.console, slice_table(record))
         if record["status"] == "diverged":
             self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")
-        duration = f"{record['wall_seconds']:.1f} s"
-        text = (
-            f"done before, in {duration}; not done again"
-            if self.was_done
-            else f"trained and tested in {duration}"
-        )
+        what, rest = ("done before,", "; not done again") if self.was_done else ("trained and tested", "")
+        text = f"{what} in {record['wall_seconds']:.1f} s{rest}"
         self.console.print(f"{text}; the record: {self.cell.place}", markup=False, soft_wrap=True)

@@ -164,11 +164,6 @@ def left(group: Group, answer: Apart) -> list[Group]:
     return [Group(part, answer.why if len(part) == 1 else "", group.measured) for part in todo if part]
 
 
-def singles(group: Group, why: str) -> list[Group]:
-    """Return a group for each cell by itself, with the reason."""
-    return [Group((cell,), why) for cell in group.cells]
-
-
 def likeness(cell: Cell) -> str:
     """Return a text that is equal for cells that may train as one.
 

@@ -16,7 +16,7 @@ from zoo.common import interrupts
 from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
 from zoo.launch import cards
-from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
+from zoo.launch.grouping import Apart, Group, Together, groups, left
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
@@ -56,9 +56,7 @@ class Pool:
         self.context, self.workers, self.display = context, workers, display
         self.running: dict[Connection, tuple[Group, ForkServerProcess]] = {}
         self.cards: list[str] = []  # of the machine, where cells train on them
-        self.card_of: dict[
-            Connection, str | None
-        ] = {}  # each process has one to itself while there are enough
+        self.card_of: dict[Connection, str | None] = {}  # one for each process while there are enough
         self.waiting: list[Group] = []  # in reverse: the next group is last
         self.answers: dict[Connection, Apart] = {}
         self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they train as one
@@ -127,7 +125,7 @@ class Pool:
             return
         ruled = self.rulings.get(group.likeness) if group.to_measure else None
         if ruled:
-            self.waiting += singles(group, ruled)[::-1]
+            self.waiting += [Group((cell,), ruled) for cell in reversed(group.cells)]
         else:
             self._start(replace(group, measured=group.measured or ruled is not None))
 

@@ -36,7 +36,11 @@ def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collecti
         parameter.requires_grad_(name in whole)
     if recipe.rank is not None and recipe.alpha is not None:
         for name, linear, parts in list(_parts(model, recipe.targets)):
-            _check_rank(recipe.rank, linear, name)
+            if recipe.rank > linear.in_features:
+                raise ValueError(
+                    f"adaptation.rank (={recipe.rank}) must be at most {linear.in_features}, the width of "
+                    f"{name}: more is no fewer weights than all of them."
+                )
             attach(linear, parts, recipe.rank, recipe.alpha, seed, name)
             for parameter in linear.parametrizations["weight"][-1].parameters():  # pyright: ignore
                 parameter.requires_grad_(True)
@@ -47,14 +51,6 @@ def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collecti
             "add embedding, norms or convolutions to adaptation.train, or take adaptation=full."
         )
     return trainable
-
-
-def _check_rank(rank: int, linear: nn.Linear, name: str) -> None:
-    if rank > linear.in_features:
-        raise ValueError(
-            f"adaptation.rank (={rank}) must be at most {linear.in_features}, the width of {name}: "
-            "more is no fewer weights than all of them."
-        )
 
 
 def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:

@@ -124,12 +124,12 @@ def _contradictions(record: dict[str, Any]) -> Iterator[str]:
         yield "groups must have no more right answers than answers"
 
 
-def _short(value: Any, most: int = 60) -> str:
+def _short(value: Any) -> str:
     try:
         text = visible(json.dumps(value, ensure_ascii=False))
     except (ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _too_deep(value: Any, left: int = DEEPEST) -> bool:

@@ -96,8 +96,12 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
     records = list(_records(readings))
     if not records:
         damaged = next((reading for reading in readings if reading.wrong), None)
-        instead = None if damaged else _instead(homes[0], failed, unfinished)
-        raise ValueError(instead or (damaged or readings[0]).nothing())
+        if not damaged and (failed or unfinished):
+            raise ValueError(
+                f"results folder {shown(homes[0])} holds no finished cell: {len(failed)} failed, "
+                f"{unfinished} are not through; python -m zoo.status says more."
+            )
+        raise ValueError((damaged or readings[0]).nothing())
     cells = pd.DataFrame([home | as_row(record) for home, record in records], dtype=object)
     table = cells.reindex(columns=sorted(cells, key=_rank))
     rows = [home | {"run_id": record["run_id"]} | row for home, record in records for row in record["groups"]]
@@ -195,14 +199,6 @@ def _absent(failed: list[str], unfinished: int) -> list[str]:
     lines += [f"  and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
     lines += [f"{unfinished} cells are not through: python -m zoo.status says which"] if unfinished else []
     return lines
-
-
-def _instead(home: Path, failed: list[str], unfinished: int) -> str | None:
-    """Return a line on failed and unfinished cells where no cell is finished; None: there are none."""
-    if not failed and not unfinished:
-        return None
-    message = f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
-    return f"results folder {shown(home)} holds no finished cell: {message}."
 
 
 if __name__ == "__main__":

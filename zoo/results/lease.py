@@ -62,19 +62,16 @@ class Holder:
 UNREADABLE = Holder("unreadable", "?", "?", 0, None, None, 0.0)
 
 
-def holder(folder: Path, now: float | None = None) -> Holder | None:
-    """Return the living holder of `folder`; None: nobody, or a process that is dead or silent for too long.
-
-    now: the file system's time, if known; else this machine's.
-    """
+def holder(folder: Path) -> Holder | None:
+    """Return the living holder of `folder`; None: nobody, or a process that is dead or long silent."""
     claim = _read(folder)
-    return claim if claim and _lives(claim, _silence(folder / NAME, now)) else None
+    return claim if claim and _lives(claim, _silence(folder / NAME)) else None
 
 
-def left_behind(folder: Path, now: float | None = None) -> Holder | None:
+def left_behind(folder: Path) -> Holder | None:
     """Return the dead holder that left `folder` unfinished; None: there is none."""
     claim = _read(folder)
-    return claim if claim and not _lives(claim, _silence(folder / NAME, now)) else None
+    return claim if claim and not _lives(claim, _silence(folder / NAME)) else None
 
 
 def forget(folder: Path) -> None:
@@ -95,7 +92,7 @@ def held(folder: Path) -> Iterator[None]:
     _acquire(folder, mine)
     # remove what processes left that were killed while they tried to claim the folder
     for path in folder.glob(".claim.*"):
-        silence = _silence(path, None)
+        silence = _silence(path)
         trying = _read(folder, path.name) if path.suffix == ".part" else None
         if silence > EXPIRES or (trying and trying is not UNREADABLE and not _lives(trying, silence)):
             path.unlink(missing_ok=True)
@@ -186,8 +183,11 @@ def _read(folder: Path, name: str = NAME) -> Holder | None:
         return UNREADABLE
 
 
-def _silence(path: Path, now: float | None) -> float:
-    """Return the seconds since the file was touched; below zero where its time is in the future."""
+def _silence(path: Path, now: float | None = None) -> float:
+    """Return the seconds since the file was touched; below zero where its time is in the future.
+
+    now: the file system's time, if known; else this machine's.
+    """
     try:
         silence = (time.time() if now is None else now) - path.lstat().st_mtime
     except FileNotFoundError:

@@ -9,8 +9,6 @@ from zoo.results import atomic
 from zoo.results.outcome import Score
 
 HEADER = ("step", "split", "slice", "metric", "value")
-
-
 Row = tuple[int, str, str, str, float]
 
 

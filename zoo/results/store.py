@@ -30,6 +30,7 @@ from zoo.common.foreign import visible
 from zoo.results import lease
 from zoo.results.atomic import room, write
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
+from zoo.results.metrics_csv import HEADER
 from zoo.results.reading import Reading, is_done, parsed, read
 from zoo.results.record import SCHEMA, TIME, is_time
 from zoo.results.source import changed
@@ -43,9 +44,6 @@ FILES = (  # of a cell
 FOLDERS = (".sweeps", ".rerun", ".slurm")  # of a results folder
 
 
-CURVE = ("step", "split", "slice", "metric", "value")  # the columns of metrics.csv
-
-
 def curves(reading: Reading) -> tuple[pd.DataFrame, list[str]]:
     """Return the table of `load_metrics`, and a line for each record whose curve is missing or damaged."""
     frames, lost = [], []
@@ -56,20 +54,20 @@ def curves(reading: Reading) -> tuple[pd.DataFrame, list[str]]:
             lost.append(f"{error} Its cell has no curve.")
     if not frames:
         raise ValueError(lost[0] if lost else reading.nothing())
-    return pd.concat(frames, ignore_index=True).reindex(columns=["run_id", "mixer", *CURVE]), lost
+    return pd.concat(frames, ignore_index=True).reindex(columns=["run_id", "mixer", *HEADER]), lost
 
 
 def curve(folder: Home) -> pd.DataFrame:
-    """Return metrics.csv of a cell as a table of CURVE.  ValueError, one line: it is missing or damaged."""
+    """Return metrics.csv of a cell as a table of HEADER.  ValueError, one line: it is missing or damaged."""
     content = text(folder, "metrics.csv")
     try:
         frame = pd.read_csv(io.StringIO(content))
     except ValueError as error:
         raise ValueError(f"{shown(folder / 'metrics.csv')} is no table ({one_line(error)}).") from None
     kinds = "".join(frame[name].dtype.kind if name in frame else "-" for name in ("step", "value"))
-    if tuple(frame.columns) != CURVE or kinds not in ("if", "ii"):
+    if tuple(frame.columns) != HEADER or kinds not in ("if", "ii"):
         raise ValueError(
-            f"{shown(folder / 'metrics.csv')} must have the columns {', '.join(CURVE)}, "
+            f"{shown(folder / 'metrics.csv')} must have the columns {', '.join(HEADER)}, "
             "numbers in step and value."
         )
     names = {name: frame[name].map(visible, na_action="ignore") for name in ("split", "slice", "metric")}

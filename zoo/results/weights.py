@@ -74,8 +74,13 @@ def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> No
         elif tensors[name].dtype != weights[name].dtype:
             wrong.append(f"{name} is {weights[name].dtype}, the model's is {tensors[name].dtype}")
     if wrong:
-        more = f"; and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
-        raise ValueError(f"{shown(where)} does not fit its model: {'; '.join(wrong[:MOST_NAMED])}{more}.")
+        raise ValueError(f"{shown(where)} does not fit its model: {first_of(wrong)}.")
+
+
+def first_of(wrong: list[str]) -> str:
+    """Return the first few mistakes in one line, and how many more there are."""
+    more = f"; and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
+    return "; ".join(wrong[:MOST_NAMED]) + more
 
 
 def put(weights: dict[str, Tensor], model: nn.Module) -> None:

@@ -10,8 +10,6 @@ from zoo.config.arguments import mistakes
 from zoo.config.cell import Cell
 from zoo.config.targets import check, make, target
 
-REFUSED = {ProgressBar: "has its own display"}
-
 
 def make_callbacks(cell: Cell) -> list[Callback]:
     """Build each callback.  ValueError, one line: a wrong name or settings, or a conflict with the cell."""
@@ -33,9 +31,8 @@ def make_callbacks(cell: Cell) -> list[Callback]:
 def _made(path: str, settings: dict[str, Any]) -> Callback:
     check(settings, Callback, path)
     kind = target(settings["_target_"], Callback, path)
-    for refused, why in REFUSED.items():
-        if issubclass(kind, refused):
-            raise ValueError(f"{path} (={settings['_target_']}) cannot be used: zoo {why}.")
+    if issubclass(kind, ProgressBar):
+        raise ValueError(f"{path} (={settings['_target_']}) cannot be used: zoo has its own display.")
     if wrong := mistakes(path, {key: value for key, value in settings.items() if key != "_target_"}, kind):
         raise ValueError(wrong[0])
     try:

@@ -160,21 +160,17 @@ def _same(a: Any, b: Any) -> bool:
 @contextmanager
 def _without_draws_on_the_cpu():
     """Forbid draws of random numbers on the CPU inside the context, and restore torch's generators."""
-    before = _generators()
+    before = torch.get_rng_state()
+    on_device = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
     try:
         yield
-        drawn = not torch.equal(torch.get_rng_state(), before[0])
+        drawn = not torch.equal(torch.get_rng_state(), before)
     finally:
-        torch.set_rng_state(before[0])
-        for state in before[1:]:
-            torch.cuda.set_rng_state(state)
+        torch.set_rng_state(before)
+        if on_device is not None:
+            torch.cuda.set_rng_state(on_device)
     if drawn:
         raise Unrecordable("a step draws random numbers on the CPU")
-
-
-def _generators() -> list[Tensor]:
-    cuda = [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else []
-    return [torch.get_rng_state(), *cuda]
 
 
 class CudaGraphs:

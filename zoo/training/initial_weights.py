@@ -4,10 +4,9 @@ Every tensor of the start must fit a tensor of the same name and shape in the ce
 of a swapped mixer (a gate, a landmark) begin fresh, and are named in the record.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,6 @@ from zoo.results import store, weights
 from zoo.results.home import shown
 
 MIXER = "mixer"  # blocks.N.mixer: the part of a model that may differ from the start's
-MOST_NAMED = 3
 STARTLESS = "adapts weights that are trained: give start=RUN, a finished cell's folder."
 
 
@@ -65,24 +63,20 @@ def _expected(cell: Cell) -> Mapping[str, Tensor]:
     """Return the tensors of the cell's start; those of a start that is not yet trained are on "meta"."""
     if cell.parent is not None and not store.is_done(cell.parent.folder):
         return weights.learned(outline(cell.parent))
-    return _read(cell.start_place.absolute(), _record(cell).get("weights"))
+    place = cell.start_place
+    if not place.is_dir():
+        raise ValueError(
+            f"start (={cell.config['start']}) is no folder at {shown(place)}: give that of a finished cell."
+        )
+    digest = record_of(place).get("weights")
+    store.read(place)  # refuses a renamed folder, whose name would become part of this cell's run id
+    return _read(place.absolute(), digest)
 
 
 @lru_cache(maxsize=4)
 def _read(place: Path, digest: str | None) -> Mapping[str, Tensor]:
     """Read the weights of a start once: many cells of a sweep begin with the same."""
     return weights.without_counts(weights.read(place, digest))
-
-
-def _record(cell: Cell) -> dict[str, Any]:
-    place = cell.start_place
-    if not place.is_dir():
-        raise ValueError(
-            f"start (={cell.config['start']}) is no folder at {shown(place)}: give that of a finished cell."
-        )
-    record = record_of(place)
-    store.read(place)  # refuses a renamed folder, whose name would become part of this cell's run id
-    return record
 
 
 def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:
@@ -111,7 +105,7 @@ def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[s
         if _mixer_of(name) not in parts
     ]
     if wrong:
-        raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {_some(wrong)}.")
+        raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {weights.first_of(wrong)}.")
     return fresh
 
 
@@ -119,9 +113,3 @@ def _mixer_of(name: str) -> str:
     """Return the mixer that a tensor belongs to: "blocks.1.mixer", or "" for any other tensor."""
     part, inside, _ = name.partition(f".{MIXER}.")
     return part if inside else ""
-
-
-def _some(lines: Iterable[str]) -> str:
-    every = list(lines)
-    more = f"; and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
-    return "; ".join(every[:MOST_NAMED]) + more

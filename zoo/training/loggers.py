@@ -7,7 +7,7 @@ its run in the logger.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 
 from zoo.config.cell import Cell
 from zoo.config.targets import make
+from zoo.training.check import logger_kind
 
 OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that are no arguments of a logger
 ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
@@ -23,14 +24,19 @@ ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
 
 def _made(cell: Cell, folder: Path) -> list[Logger]:
     """Make the cell's logger, none for csv."""
-    settings, hyperparameters = cell.logger, _hyperparameters(cell)
-    if settings.get("_target_") is None:
+    settings, kind = cell.logger, logger_kind(cell.logger)
+    if kind is None:
         return []
-    kind = str(settings["_target_"]).rpartition(".")[2]
     arguments = {key: value for key, value in settings.items() if key not in OURS}
-    known: Mapping[str, Any] = IDENTITIES[kind](cell, settings, folder) if kind in IDENTITIES else {}
+    known: dict[str, Any] = {}
+    if kind == "WandbLogger":
+        known = _wandb(cell, settings)
+    elif kind == "MLFlowLogger":
+        known = _mlflow(cell, settings, folder)
     logger = make(arguments, Logger, save_dir=str(folder), **known)
-    logger.log_hyperparams(hyperparameters)
+    science = cell.science
+    model = science["model"] | {"layers": json.dumps(science["model"]["layers"])}  # as text, for any logger
+    logger.log_hyperparams(science | {"model": model, "run_id": cell.run_id, "point": cell.point})
     return [logger]
 
 
@@ -58,15 +64,7 @@ def _tags(cell: Cell, settings: Mapping[str, Any]) -> list[str]:
     return [cell.mixer, cell.choices["task"], *(settings.get("tags") or [])]
 
 
-def _hyperparameters(cell: Cell) -> dict[str, Any]:
-    """Return the config that decides the numbers, with the run's names; layers as text, for any logger."""
-    science = cell.science
-    model = science["model"] | {"layers": json.dumps(science["model"]["layers"])}
-    return science | {"model": model, "run_id": cell.run_id, "point": cell.point}
-
-
-def _wandb(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    del folder
+def _wandb(cell: Cell, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": cell.run_id,
         "id": cell.run_id,
@@ -95,9 +93,3 @@ def _mlflow(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, 
         "run_id": earlier[0].info.run_id if earlier else None,
         "tags": tags,
     }
-
-
-IDENTITIES: dict[str, Callable[[Cell, Mapping[str, Any], Path], dict[str, Any]]] = {
-    "WandbLogger": _wandb,
-    "MLFlowLogger": _mlflow,
-}

@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from zoo.config.cell import Cell
 from zoo.kernels.choice import Choice, kernels, lacking
 from zoo.training.step import uncompilable
 
+NO_CUDA = "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
@@ -31,7 +33,7 @@ def prepare(cell: Cell) -> Iterator[Choice]:
 def unavailable(cell: Cell) -> str | None:
     """Return what this machine lacks for the cell, in one line; None: nothing."""
     if cell.trainer.device == "cuda" and not torch.cuda.is_available():
-        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
+        return NO_CUDA
     return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
 
 
@@ -54,6 +56,14 @@ def surroundings(threads: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(before)
         log.setLevel(level)
+
+
+def now(device: str, threads: int) -> float:
+    """Read the clock in seconds, once the device has finished; with one CPU thread the process's own clock,
+    which no other process delays."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.process_time() if device == "cpu" and threads == 1 else time.perf_counter()
 
 
 def keep_freed_memory() -> None:

@@ -17,6 +17,7 @@ from zoo.evaluation.forgetting.curve import COPY, LM
 
 FINE, COARSE = 0.99, 0.01
 SIGNIFICANT = 0.01
+RESAMPLES = 1000  # of the bootstrap over the repeats
 DIP_ENDS = 64  # tokens; a failure at shorter lengths may be the dip before a model knows it should copy
 
 
@@ -60,20 +61,15 @@ class _Curve:
     lm: np.ndarray
 
 
-def memory_lengths(
-    table: pd.DataFrame, prefix: str | None = None, resamples: int = 1000, seed: int = 0
-) -> MemoryLengths:
-    """Return the memory lengths for the rows of `forgetting_curve`.
-
-    prefix: the source of irrelevant texts to compare copying with; None: the mean over all sources.
-    """
-    lm = table.query(f"kind == '{LM}'" if prefix is None else f"kind == '{LM}' and prefix == @prefix")
-    copy, guessed = _by_repeat(table.query(f"kind == '{COPY}'")), _by_repeat(lm)
+def memory_lengths(table: pd.DataFrame) -> MemoryLengths:
+    """Return the memory lengths for the rows of `forgetting_curve`, with the mean over all sources of
+    irrelevant text to compare copying with."""
+    copy, guessed = (_by_repeat(table.query(f"kind == '{kind}'")) for kind in (COPY, LM))
     if not copy.index.equals(guessed.index) or not copy.columns.equals(guessed.columns):
         raise ValueError("every length and repeat must have a copy row and an lm row.")
     curve = _Curve(copy.index.to_numpy(), copy.to_numpy(), guessed.to_numpy())
-    rng = np.random.default_rng(seed)
-    picks = rng.integers(0, curve.copy.shape[1], (resamples, curve.copy.shape[1]))
+    repeats = curve.copy.shape[1]
+    picks = np.random.default_rng(0).integers(0, repeats, (RESAMPLES, repeats))
     drawn = [_Curve(curve.lengths, curve.copy[:, pick], curve.lm[:, pick]) for pick in picks]
     return MemoryLengths(
         *(_length(curve, drawn, rule) for rule in (_fine, _coarse, _coarse_tested, _fine_unbroken)),

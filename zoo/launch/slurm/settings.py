@@ -1,7 +1,7 @@
 """Check the launcher's settings (conf/hydra/launcher/slurm.yaml) and write them as sbatch wants them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from zoo.config import arguments
@@ -39,13 +39,8 @@ class SlurmSettings:
 
     def check(self) -> None:
         """Raise ValueError, a line for each mistake: types, ranges, settings that contradict each other."""
-        given = {name: getattr(self, name) for name in SlurmSettings.__dataclass_fields__}
-        wrong = (
-            arguments.mistakes("hydra.launcher", given, SlurmSettings)
-            or self._ranges()
-            or self._contradictions()
-        )
-        if wrong:
+        wrong = arguments.mistakes("hydra.launcher", self.recorded(), SlurmSettings)
+        if wrong := wrong or self._ranges() or self._contradictions():
             raise ValueError("\n".join(wrong))
 
     def _ranges(self) -> list[str]:
@@ -118,7 +113,7 @@ class SlurmSettings:
 
     def recorded(self) -> dict[str, Any]:
         """Return what a submission records of the settings."""
-        return {key: asdict(self)[key] for key in SlurmSettings.__dataclass_fields__}
+        return {name: getattr(self, name) for name in SlurmSettings.__dataclass_fields__}
 
 
 def _not_additional(key: str) -> list[str]:

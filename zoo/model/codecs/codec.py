@@ -248,15 +248,10 @@ def as_rows(part: Tensor, axis: int) -> Tensor:
 def hadamard(size: int) -> Float[Tensor, "size size"]:
     """Return a symmetric orthonormal matrix, which is its own inverse: Sylvester's where size is a power of
     two, else blocks of them, the largest first (21 = 16 + 4 + 1)."""
+    from scipy.linalg import hadamard as sylvester  # time, which few models need
+
     powers = [2**i for i in reversed(range(size.bit_length())) if size & 2**i]
-    return torch.block_diag(*(_sylvester(power) for power in powers))
-
-
-def _sylvester(size: int) -> Float[Tensor, "size size"]:
-    matrix = torch.ones(1, 1)
-    while len(matrix) < size:
-        matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]]), matrix)
-    return matrix * size**-0.5
+    return torch.block_diag(*(torch.tensor(sylvester(n)).float() * n**-0.5 for n in powers))
 
 
 def rotated(x: Float[Tensor, "*any"], axis: int) -> Float[Tensor, "*any"]:

@@ -6,13 +6,8 @@ import torch
 
 from zoo.model.codecs.grids import Floating, Grid, Signs, Whole
 
-PLAIN, BY_MOST, BY_MEAN, POWER_OF_TWO, TWO_LEVELS = (
-    "plain",
-    "by_most",
-    "by_mean",
-    "power_of_two",
-    "two_levels",
-)
+PLAIN, BY_MOST, BY_MEAN = "plain", "by_most", "by_mean"
+POWER_OF_TWO, TWO_LEVELS = "power_of_two", "two_levels"
 
 
 @dataclass(frozen=True)

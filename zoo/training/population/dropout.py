@@ -28,7 +28,9 @@ class Draws:
         """
         if like.is_cuda and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("each member's own dropout is seeded within the step")
-        generator = _generator(like.device)
+        generator = torch.default_generator  # from which torch's own dropout draws
+        if like.is_cuda:
+            generator = torch.cuda.default_generators[like.device.index or 0]
         drawn = []
         for i, part in enumerate(like):
             state = self._states[i]
@@ -36,13 +38,6 @@ class Draws:
             drawn.append(F.dropout(torch.ones_like(part), p))
             self._states[i] = generator.get_state()
         return torch.stack(drawn)
-
-
-def _generator(device: torch.device) -> torch.Generator:
-    """Return the generator that torch's own dropout draws from."""
-    if device.type != "cuda":
-        return torch.default_generator
-    return torch.cuda.default_generators[device.index or 0]
 
 
 class DropoutApart(nn.Dropout):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.config.settings import ADAMW, OptimConfig
@@ -87,7 +86,8 @@ class PopulationAdamW(torch.optim.Optimizer):
         gradient = self.stack.gradient[:, columns]
         mean.lerp_(gradient, 1 - beta1)
         square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        first, second = (self._correction(beta)[self._owner[columns]] for beta in (beta1, beta2))
+        steps = self.steps.clamp(min=1).double()  # a parameter without a step counts as having one
+        first, second = ((1 - b**steps).to(self.rate)[self._owner[columns]] for b in (beta1, beta2))
         update = mean / square.sqrt().div_(second.sqrt()).add_(EPS).mul_(first)
         rate = self.rate * self.alive
         update.masked_fill_(~self.alive, 0.0)
@@ -95,11 +95,6 @@ class PopulationAdamW(torch.optim.Optimizer):
         if isinstance(columns, Tensor):
             for tensor, part in zip(held, (weights, mean, square), strict=True):
                 tensor[:, columns] = part
-
-    def _correction(self, beta: float) -> Float[Tensor, " K"]:
-        """Return 1 - beta^steps of each parameter; a parameter without a step counts as having one."""
-        value = 1 - beta ** self.steps.clamp(min=1).double()
-        return value.to(self.rate)
 
     # a member's own optimizer ----------------------------------------------------------------------------
 

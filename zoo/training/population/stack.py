@@ -120,11 +120,6 @@ class Stack:
         """
         self.weights[member] = self.weights[like]
 
-    def share_extra_state(self, member: int) -> None:
-        """Copy to a member what modules count outside of tensors: only the template counts in training."""
-        if self.models[member] is not self.template:
-            copy_extra_state(self.template, self.models[member])
-
 
 def copy_extra_state(source: nn.Module, target: nn.Module) -> None:
     """Copy what the modules of a model hold outside of tensors to a model of the same build."""
@@ -153,7 +148,11 @@ def check_alike(models: Sequence[SequenceModel]) -> None:
         ):
             if path != other_path or type(first) is not type(other):
                 raise Unstackable(f"its members are built differently at {path or 'the model'}")
-            name = _difference(_plain(first), _plain(other)) or _tensor_difference(first, other)
+            name = (
+                _difference(_plain(first), _plain(other), _equal)
+                or _difference(first._parameters, other._parameters, _same_kind)
+                or _difference(first._buffers, other._buffers, _same_kind)
+            )
             if name:
                 raise Unstackable(f"{path or 'the model'}.{name} differs between its members")
 
@@ -167,10 +166,13 @@ def _plain(module: nn.Module) -> dict[str, Any]:
     }
 
 
-def _difference(first: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+def _difference(
+    first: Mapping[str, Any], other: Mapping[str, Any], alike: Callable[[Any, Any], bool]
+) -> str | None:
+    """Return a name that only one of the two has, or whose values are not alike; None: there is none."""
     if first.keys() != other.keys():
         return min(first.keys() ^ other.keys())
-    return next((key for key, value in first.items() if not _equal(value, other[key])), None)
+    return next((key for key, value in first.items() if not alike(value, other[key])), None)
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -179,22 +181,12 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
-        return _difference(a, b) is None
+        return _difference(a, b, _equal) is None
     if isinstance(a, nn.Module) or callable(a):
         return type(a) is type(b)
     if type(a) is type(b) and type(a).__eq__ is object.__eq__:
-        return a is b or (bool(vars(a)) and _difference(vars(a), vars(b)) is None)
+        return a is b or (bool(vars(a)) and _difference(vars(a), vars(b), _equal) is None)
     return a == b
-
-
-def _tensor_difference(first: nn.Module, other: nn.Module) -> str | None:
-    for mine, theirs in ((first._parameters, other._parameters), (first._buffers, other._buffers)):
-        if mine.keys() != theirs.keys():
-            return min(mine.keys() ^ theirs.keys())
-        for name, a in mine.items():
-            if not _same_kind(a, theirs[name]):
-                return name
-    return None
 
 
 def _same_kind(a: Tensor | None, b: Tensor | None) -> bool:

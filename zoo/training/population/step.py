@@ -14,7 +14,7 @@ from zoo.tasks.base import Batch
 from zoo.training.cuda_graphs import Recorded, Restorable
 from zoo.training.loss import answer_states, answers_loss
 from zoo.training.population.optimizer import PopulationAdamW
-from zoo.training.population.stack import Stack
+from zoo.training.population.stack import Stack, copy_extra_state
 from zoo.training.train_state import State
 
 
@@ -27,7 +27,7 @@ class PopulationStep:
 
     def __init__(self, stack: Stack, optimizer: PopulationAdamW, form: str = "auto") -> None:
         self.stack, self.optimizer, self.asked = stack, optimizer, form
-        changing = Restorable(stack.template, self._held)
+        changing = Restorable(stack.template, lambda: [stack.weights, *optimizer.held()])
         how = "eager" if form == "compile" else form
         self._take = Recorded(self._step, changing, stack.weights.device.type, how)
 
@@ -48,7 +48,7 @@ class PopulationStep:
         return self._take(*batch.tensors)
 
     def _step(self, *batch: Tensor) -> Tensor:
-        """Take the step that a recording holds; only the tensors of `_held` change."""
+        """Take the step that a recording holds; only weights and the optimizer's tensors change."""
         for leaf in self.stack.leaves:
             leaf.grad = None
         losses = self.stack.map(answers_loss, Batch.of(*batch))
@@ -68,7 +68,7 @@ class PopulationStep:
 
     def states(self, member: int, rate: float) -> tuple[State, State | None]:
         """Return the states that the member's model and optimizer would have alone after a step at `rate`."""
-        self.stack.share_extra_state(member)
+        copy_extra_state(self.stack.template, self.stack.models[member])  # only the template counts
         model = self.stack.models[member].state_dict()
         for name, value in model.items():  # views, with which all members' weights would be saved
             model[name] = value.clone()
@@ -81,6 +81,3 @@ class PopulationStep:
     def overwrite(self, member: int, like: int) -> None:
         """Give a member the weights of another."""
         self.stack.overwrite(member, like)
-
-    def _held(self) -> list[Tensor]:
-        return [self.stack.weights, *self.optimizer.held()]

@@ -1,9 +1,9 @@
 """Try a population before it trains: it must compute what its members compute, and be faster here."""
 
 import copy
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from statistics import median
 
@@ -20,6 +20,7 @@ from zoo.training.optimizer import make_optimizer
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, Unstackable
 from zoo.training.population.step import PopulationStep
+from zoo.training.process import now
 from zoo.training.runs import Run, stacked
 from zoo.training.step import Stepper
 
@@ -151,11 +152,8 @@ def together(members: Sequence[Run], trainer: TrainerConfig) -> Step:
         [copy.deepcopy(b.model).to(trainer.device, weights_dtype(trainer)).train() for b in members]
     )
     optimizer = PopulationAdamW(stack, [run.cell.optim for run in members])
-    take, seeds, rates = (
-        PopulationStep(stack, optimizer, trainer.step),
-        [0] * len(members),
-        [RATE] * len(members),
-    )
+    take = PopulationStep(stack, optimizer, trainer.step)
+    seeds, rates = [0] * len(members), [RATE] * len(members)
     rows = members[0].cell.optim.batch_size
     shared = all(run.streams is members[0].streams for run in members)
     those = members[:1] if shared else members
@@ -175,7 +173,8 @@ def shares(run: Run) -> list[float]:
 
 def _seconds(steps: Sequence[Step], run: Run, trainer: TrainerConfig, repeats: int) -> list[float]:
     """Measure the median seconds of each kind of step."""
-    return [median(times) for times in in_turn(steps, run, trainer, repeats, lambda: _now(trainer.device))]
+    clock = partial(now, trainer.device, torch.get_num_threads())
+    return [median(times) for times in in_turn(steps, run, trainer, repeats, clock)]
 
 
 def in_turn(
@@ -194,12 +193,3 @@ def in_turn(
             if turn >= 0:
                 times[k][turn] += parts[segment] * (now() - began)
     return times
-
-
-def _now(device: str) -> float:
-    """Read the clock in seconds; with one CPU thread the process's own, which no other process delays."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    elif torch.get_num_threads() == 1:
-        return time.process_time()
-    return time.perf_counter()
