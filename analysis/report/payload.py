@@ -91,12 +91,17 @@ def setting(of: Setting, sources: Sources) -> dict[str, Any]:
 def axes() -> list[dict[str, Any]]:
     """Return the quantities that accuracy can be drawn against, with their names."""
     return [
-        vars(axis)
-        | {
+        {
             "key": key,
             "short": SHORT[key][0],
             "short_unit": SHORT[key][1],
+            "column": axis.column,
+            "words": axis.words,
+            "unit": axis.unit,
+            "more": axis.more,
+            "ticks": axis.ticks,
             "bounds": [*(bounds.BITS[bits] for bits in axis.bits), bounds.HEURISTIC] if axis.bits else [],
+            "per_scalar": axis.per_scalar,
         }
         for key, axis in AXES.items()
     ]
