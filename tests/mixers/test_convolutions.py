@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.mixers.built import built
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers import BaseConv, Hyena, LongConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
@@ -67,10 +66,6 @@ def test_three_features_are_enough_where_they_are_trained():
     assert Hyena(d_model=4, max_len=32, emb_dim=3, train_features=True).filter.features.shape == (32, 3)
     with pytest.raises(ValueError, match="at least 3"):
         Hyena(d_model=4, max_len=32, emb_dim=1, train_features=True)
-
-
-def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
-    assert built("hyena").max_len >= 1024
 
 
 def test_published_defaults_never_leave_zero_and_are_refused():

@@ -76,11 +76,6 @@ def test_dropout_falls_on_the_embedding_alone_and_in_training_alone(block: dict[
     assert not any((x == 0).any() for x in inputs[1:])
 
 
-def test_only_zoologys_block_has_dropout_by_default():
-    assert model_with(ZOOLOGY).blocks[0].embed_dropout.p == 0.1
-    assert model_with(PRE_NORM).blocks[0].embed_dropout.p == 0.0
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

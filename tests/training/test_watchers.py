@@ -38,7 +38,6 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     logger = composer().cell([f"logger={choice}", *WORDS[choice]]).config["logger"]
     base = tiny()
     cell = Cell(base.config | {"logger": logger}, base.choices | {"logger": choice}, (), base.point)
-    monkeypatch.setattr("zoo.training.runs.REPORT_EVERY", 0.0)
     cut_off(cell, folder, STEPS - 3)
     train(cell, folder)
     return cell
