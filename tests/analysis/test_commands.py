@@ -14,9 +14,8 @@ from analysis.figures import __main__ as figures
 from analysis.records.readable import as_csv, readable
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake, study
-from tests.analysis.conftest import Run
 from tests.analysis.figure_checks import legend_texts
-from tests.command import written
+from tests.command import Run, written
 
 EXPECTED = """# made up
 mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance

@@ -196,7 +196,6 @@ def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: p
 
 
 def validated(folder: Path) -> list[int]:
-    """Return the steps at which the cell was validated."""
     rows = (line.split(",") for line in (folder / "metrics.csv").read_text().splitlines())
     return list(dict.fromkeys(int(row[0]) for row in rows if row[1] == "valid"))
 

@@ -33,7 +33,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
 
 
 def eagerly(cell: Cell, folder: Path) -> Outcome:
-    """Train a cell in eager steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_graphs, "RECORDERS", {})
         outcome = train(cell, fresh(folder))
@@ -99,9 +98,6 @@ def test_an_unrecordable_step_is_eager(tmp_path: Path, recorder: type[Called], c
 def test_a_finished_cell_keeps_the_form_of_its_steps(tmp_path: Path, recorder: type[Called]):
     train(tiny(), tmp_path)
     assert train(tiny(trainer__step="eager"), tmp_path)["step_form"] == "graph"
-
-
-# parts of a step
 
 
 def stepper(form: str, monkeypatch: pytest.MonkeyPatch) -> Stepper:

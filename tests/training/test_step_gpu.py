@@ -7,17 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.kernels.agreement import ON_A_GPU
+from tests.kernels.agreement import ON_A_GPU, QUIET
 from tests.population.together import fresh
 from tests.training.test_resuming import cut_off
 from tests.training.tiny import assert_same, checkpoint, tiny
 from zoo.training.step import Stepper
 from zoo.training.train import train
 
-pytestmark = [
-    *ON_A_GPU,
-    pytest.mark.filterwarnings("ignore:.*constructed with capturable=True"),  # as zoo.training.process has it
-]
+pytestmark = [*ON_A_GPU, QUIET]
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"trainer__precision": "32-true"},
     "bf16-mixed": {},

@@ -13,6 +13,7 @@ from tests.registry import composer
 from tests.training.test_resuming import cut_off
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
+from zoo.config.paths import CONF
 from zoo.evaluation.trained import load
 from zoo.launch.grouping import groups
 from zoo.launch.preflight import Validator
@@ -41,6 +42,10 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     cut_off(cell, folder, STEPS - 3)
     train(cell, folder)
     return cell
+
+
+def test_every_logger_is_run_here():
+    assert {path.stem for path in (CONF / "logger").glob("*.yaml")} == {"csv", *WORDS}
 
 
 def test_mlflow_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
