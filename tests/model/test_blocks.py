@@ -46,22 +46,6 @@ def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, last: str | None, m
     torch.testing.assert_close(model(ids(11)), final_norm(x, model.final_norm))
 
 
-def test_zoology_keeps_the_references_residual_stream():
-    model = model_with(ZOOLOGY)
-    residual, hidden = torch.zeros(()), model.embedding[ids(11)]
-    for block in model.blocks:
-        residual = residual + hidden
-        hidden = block.mixer(layer_norm(residual, block.norm))
-        residual = residual + hidden
-        hidden = layer_norm(residual, block.state_norm)  # the identity state mixer
-    torch.testing.assert_close(model(ids(11)), layer_norm(hidden + residual, model.final_norm))
-
-
-def test_zoology_is_not_a_block_without_an_mlp():
-    plain, zoology = model_with(PRE_NORM), model_with(ZOOLOGY)
-    assert not torch.allclose(plain(ids(11)), zoology(ids(11)))
-
-
 @pytest.mark.parametrize("block", [PRE_NORM, ZOOLOGY], ids=["pre_norm", "zoology"])
 def test_dropout_falls_on_the_embedding_alone_and_in_training_alone(block: dict[str, Any]):
     model = model_with(block | {"embed_dropout": 0.5})
