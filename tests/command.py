@@ -1,6 +1,7 @@
 """`python -m zoo.run ...` for tests: in this process, or as a user would start it."""
 
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -28,9 +29,6 @@ DONE = {"config.yaml", "env.json", "metrics.csv", "result.json"}
 DONE |= {"weights.safetensors"} if find_spec("safetensors") else set()
 
 
-Refused = Callable[..., str]  # the fixture of tests/conftest.py
-
-
 class Zoo:
     """Runs the entry in this process, in an empty folder, with the toys beside our own mixers."""
 
@@ -55,6 +53,36 @@ class Zoo:
         code, out, err = self(*words)
         assert (code, out, len(err.splitlines())) == (2, "", 1), out + err
         return err
+
+
+class Run:
+    """Runs the `main` of a command in this process and captures its output."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, main: Callable[[list[str]], object], *words: object, code: int = 0) -> tuple[str, str]:
+        """Return the output and the errors of a command that ends with this exit code."""
+        self.capsys.readouterr()
+        assert main([*map(str, words)]) == code
+        return self.capsys.readouterr()
+
+    def done(self, main: Callable[[list[str]], object], *words: object) -> str:
+        """Return the output of a command that ends well, without a warning."""
+        out, err = self(main, *words)
+        assert not err
+        return out
+
+    def line(self, main: Callable[[list[str]], object], *words: object, code: int = 2) -> str:
+        """Return the one line that a command is refused with; it says nothing else."""
+        out, err = self(main, *words, code=code)
+        assert not out and len(err.splitlines()) == 1, out + err
+        return err
+
+    def refused(self, pattern: str, main: Callable[[list[str]], object], *words: object) -> None:
+        """Assert that a command of analysis is refused with a line that matches the pattern."""
+        line = self.line(main, *words, code=1)
+        assert line.startswith("error: ") and re.search(pattern, line), line
 
 
 @contextmanager

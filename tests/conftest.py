@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background is deaf to Ctrl-C
@@ -13,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
-from tests.command import Refused, Zoo
+from tests.command import Run, Zoo
 
 gc.disable()  # until all is collected: to look through what is imported and stays takes a quarter of the time
 
@@ -47,16 +46,8 @@ def zoo(cwd: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
-    """The one line that a command's main is refused with; it says nothing else."""
-
-    def line(main: Callable[[list[str]], object], *words: str | Path) -> str:
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert (code, out, len(err.splitlines())) == (2, "", 1), out + err
-        return err
-
-    return line
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return Run(capsys)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -13,12 +13,10 @@ def legend_texts(figure: Figure) -> list[str]:
 
 
 def colliding(boxes: Iterable[Bbox]) -> list[tuple[Bbox, Bbox]]:
-    """Return the pairs of boxes that overlap."""
     return [(one, other) for one, other in combinations(boxes, 2) if one.overlaps(other)]
 
 
 def off_the_page(texts: Iterable[Text], figure: Figure) -> list[str]:
-    """Return the texts that reach beyond the page."""
     page = figure.bbox
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
     return [text for text, box in boxes if min(*box.min) < 0 or box.x1 > page.x1 or box.y1 > page.y1]

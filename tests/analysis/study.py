@@ -38,7 +38,6 @@ class FakeStudy:
         return self.answers
 
     def drawn(self, picture: ModuleType) -> gallery.Picture:
-        """Draw it with a picture's module."""
         with matplotlib.rc_context(rc(SCREEN)):
             return picture.figure(self, SCREEN)
 

@@ -10,8 +10,8 @@ from analysis.atlas import __main__ as atlas
 from analysis.atlas import block
 from analysis.figures.effective_state import ABOVE
 from tests.analysis import study
-from tests.analysis.conftest import Run
 from tests.analysis.report.pages import WEIGHTS, answer
+from tests.command import Run
 from zoo.results.archive import archive
 
 SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8

@@ -11,9 +11,8 @@ from analysis.pareto import pareto
 from analysis.records import written
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake
-from tests.analysis.conftest import Run
 from tests.analysis.fake import change
-from tests.command import refusal
+from tests.command import Run, refusal
 
 SMALL = "lr == 0.003 and (mixer == 'based' or mixer == 'mamba')"
 

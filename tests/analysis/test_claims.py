@@ -9,7 +9,7 @@ from analysis import claims
 from analysis.records import written as csv
 from analysis.statistics.paired import CLAIMED, LEVEL, holm, least_p
 from tests.analysis import study
-from tests.analysis.conftest import Run
+from tests.command import Run
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)

@@ -17,9 +17,8 @@ from analysis.figures import gallery
 from analysis.records.ladders import ladders
 from analysis.statistics.scored import means
 from tests.analysis import fake, study
-from tests.analysis.conftest import Run
 from tests.analysis.figure_checks import colliding, off_the_page
-from tests.command import ROOT, written
+from tests.command import ROOT, Run, written
 from zoo.results.archive import archive
 
 OF_NO_SWEEP = {"forgetting_curve", "knobs", "load_distance", "speed"}

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from analysis.drawing import curves, draw
 from analysis.drawing.style import FAMILY_COLOURS, MARKER_OF, MARKERS, STYLES, looks
 from analysis.records import cells
-from analysis.statistics.chance import chance
 from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
@@ -45,16 +44,6 @@ def test_colours_are_of_series_in_one_family_and_else_of_families() -> None:
     assert len({look.colour for look in one.values()}) == 10
     both = pd.concat([points("based", "gla"), points("mamba", family="ssm")])
     assert looks(both)["Based"].colour == looks(both)["Gla"].colour == looks(points("based"))["Based"].colour
-
-
-NONE = pd.DataFrame({"slice": []})
-
-
-def test_chance_is_a_guess_among_the_rows_values() -> None:
-    assert chance(NONE, ["seq_len=16,num_kv_pairs=2", "seq_len=64,num_kv_pairs=8"]) == (1 / 2 + 1 / 8) / 2
-    assert np.isnan(chance(NONE, ["length=8"])) and np.isnan(
-        chance(NONE, ["seq_len=64,num_kv_pairs=8", "length=8"])
-    )
 
 
 @pytest.mark.parametrize(("accuracy", "on"), [(0.125, False), (0.144, False), (0.146, True), (0.01, False)])

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.text import Text
 
@@ -50,6 +51,8 @@ def test_chance_is_a_guess_among_pairs_or_that_of_the_task_if_higher():
     table = study.table([study.record("based", 0.5)])
     (name,) = cells.slices(table, "test")
     assert (chance(table, [name]), chance_in_words(table, [name])) == (1 / 8, ONE_OF_N)
+    assert chance(table, [name, "seq_len=16,num_kv_pairs=2"]) == (1 / 8 + 1 / 2) / 2
+    assert np.isnan([chance(table, names) for names in (["length=8"], [name, "length=8"])]).all()
     assert chance(table.assign(chance=0.01), [name]) == 1 / 8
     easier = table.assign(chance=0.3)
     assert (chance(easier, [name]), chance_in_words(easier, [name])) == (0.3, OTHERWISE)

@@ -53,10 +53,6 @@ def test_one_slice_is_that_slice_alone() -> None:
     assert only(frame, knobs="window=16")["coverage"] == pytest.approx(0.4 * (1 - 3 / 5))
 
 
-def test_slices_are_sorted_from_short_to_long() -> None:
-    assert cells.slices(fake.table(), "test") == [f"seq_len={n},num_kv_pairs={k}" for n, k in fake.SLICES]
-
-
 def test_series_are_split_by_settings_that_are_words_and_knobs_are_numbers() -> None:
     """A setting that follows the seed or d_model is no knob."""
     table = fake.table()

@@ -8,8 +8,7 @@ import pytest
 from analysis.quotes import __main__ as quotes
 from analysis.quotes.formulas import Value, values
 from analysis.quotes.pages import Entry, check, open_numbers, read
-from tests.analysis.conftest import Run
-from tests.command import ROOT
+from tests.command import ROOT, Run
 
 PAGES = read(ROOT / "docs" / "quotes.yaml")
 OPEN = {"README.md": 1, "docs/toy_frontier.md": 0, "docs/findings.md": 74}  # numbers with a decimal point

@@ -14,8 +14,8 @@ from analysis.state_bits.__main__ import main
 from analysis.state_bits.answers import answers
 from analysis.statistics import paired
 from tests.analysis import study
-from tests.analysis.conftest import Run
 from tests.analysis.report.pages import WEIGHTS, answer
+from tests.command import Run
 
 SLICE = "seq_len=64,num_kv_pairs=8"
 FORMS = {"fp32": (32.0, 0.90), "int8": (8.25, 0.899), "int4": (4.25, 0.85), "int3": (3.25, 0.895)}

@@ -11,13 +11,12 @@ from analysis.statistics import __main__
 from analysis.statistics.bounds import VOCAB_SIZE
 from analysis.statistics.groups import by_group, means
 from tests.analysis import fake, study
-from tests.analysis.conftest import Run
+from tests.command import Run
 from zoo.results import store
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Two seeds of two mixers."""
     two = [("attention", 64), ("based", 32)]
     records = [record for record in fake.records(seeds=2) if (record["mixer"], record["d_model"]) in two]
     return fake.write(tmp_path / "study", of=records)

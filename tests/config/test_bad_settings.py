@@ -32,9 +32,6 @@ COMPOSER = registry.composer()
 WINDOW = "mixer=sliding_window"
 
 
-# every number of every mixer ----------------------------------------------------------------------------
-
-
 def numbers() -> dict[str, list[str]]:
     """Map each mixer to its float settings; those of one class and feature map are listed once."""
     paths: dict[str, list[str]] = {}
@@ -89,9 +86,6 @@ def test_no_number_of_any_other_yaml_may_be_infinite_or_enormous(group: str):
                 for other in (math.nan, math.inf, -math.inf, 1e30, 10**20):
                     problems = out_of_bounds(with_leaf(config, path, other))
                     assert len(problems) == 1 and problems[0].startswith(f"{path} (={other}"), problems
-
-
-# a user's yaml -------------------------------------------------------------------------------------------
 
 
 class Plain(Mixer[tuple]):
@@ -173,9 +167,6 @@ def test_an_output_of_the_wrong_width_fails_the_cell(mine: Any, width: int):
     assert f", {width}] for an input of [" in failed.value.reason
 
 
-# places -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("what", ["file", "loop", "nothing", "result.json", "metrics.csv", "env.json"])
 def test_anything_else_in_place_of_a_record_is_refused(cwd: Path, what: str):
     folder = COMPOSER.cell([*SMALL, WINDOW]).folder
@@ -212,9 +203,6 @@ def test_a_tilde_is_the_home_folder(zoo: Zoo, cwd: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HOME", str(cwd))
     zoo.done(*SMALL, WINDOW, "results=~/jährlich/2024")
     assert len(store.records(cwd / "jährlich" / "2024")) == 1
-
-
-# the tools ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_the_run_id_ignores_where_and_how_and_nothing_else():
     same = ["results=elsewhere", "trainer.threads=2", "trainer.checkpoint_every=7", "logger=tensorboard"]
     same += ["trainer.step=eager", "trainer.step=compile", "trainer.checkpoint_seconds=5"]
     same += ["mixer.about.label=Other", "d_model=64", "mixer=sliding_window", "optim.weight_decay=1e-1"]
-    same += ["keep_weights=true", "keep_weights=false"]
+    same += ["keep_weights=true", "keep_weights=false", "population=7", "population=auto"]
     assert {cell(word).run_id for word in same} == {run_id}
     other = ["d_model=32", "n_layers=3", "seed=1", "lr=1e-3", "mixer.window=4", "optim.max_epochs=1"]
     other += ["task.vocab_size=64", "trainer.precision=64-true", "model.init_std=0.1", "mixer=attention"]
@@ -117,14 +117,6 @@ def test_a_layer_may_be_a_mixer_from_a_users_folder():
 def test_settings_of_the_chosen_mixer_stay_out_of_the_other_layers():
     layers = cell("mixer.window=2", "model.layers=[sliding_window,mixer]").config["model"]["layers"]
     assert [layer["window"] for layer in layers] == [8, 2]
-
-
-def test_a_users_folder_adds_names(tmp_path: Path):
-    text = (CONF / "mixer" / "sliding_window.yaml").read_text()
-    written(tmp_path / "mixer" / "mine.yaml", text.replace("window: 8 ", "window: 5 "))
-    mine = composer(tmp_path).cell(["mixer=mine"])
-    assert mine.mixer == "mine"
-    assert mine.config["mixer"]["window"] == 5
 
 
 def test_no_module_imports_hydras_private_parts():
@@ -194,11 +186,6 @@ def test_griffin_is_two_recurrent_layers_and_a_window_with_one_key_head():
     assert [layer.get("window") for layer in layers] == [None, None, 64] * 2
     assert [layer.get("d_state") for layer in layers] == [3, 3, None] * 2
     assert layers[2]["num_kv_heads"] == 1
-
-
-def test_zamba_calls_one_attention_again_and_again():
-    model = build_model(compose(["model=zamba", "mixer=mamba", "d_model=16"]))
-    assert model.mixers[6].qkv is model.mixers[13].qkv
 
 
 @torch.no_grad()

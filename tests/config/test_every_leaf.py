@@ -17,11 +17,9 @@ import torch
 
 from tests.command import written
 from tests.registry import FOLDER, cases, composer
-from tests.results.test_results import outcome
 from zoo.config.cell import Cell
 from zoo.config.targets import make
 from zoo.launch.preflight import Validator
-from zoo.launch.run_cell import record
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, settings
 from zoo.mixers.sliding_window import SlidingWindow
@@ -65,9 +63,6 @@ def others(value: Any, complaint: Callable[[Any], str]) -> list[Any]:
         named = re.search(r"must be one of (.*?)\.?( \[|$)", complaint("no such word"))
         return [word for word in named.group(1).split(", ") if word != value] if named else ["other"]
     return [other for other in OTHERS[type(value)] if other != value]
-
-
-# mixers ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted({case.name for case in cases()}))
@@ -128,9 +123,6 @@ def _gradients(case: Case) -> list[bytes]:
 
 def _bytes(x: torch.Tensor) -> bytes:
     return x.detach().numpy().tobytes()
-
-
-# tasks -------------------------------------------------------------------------------------------------
 
 
 CORPORA = {"text": ("corpus.files", "corpus.packages", "corpus.source")}  # shown in tests/tasks/corpora
@@ -197,8 +189,6 @@ def _task_prints(config: dict[str, Any]) -> list[Any]:
     stream = BatchStream(task, "train", 20)
     return [*prints, [stream.plan(epoch) for epoch in (0, 1)]]
 
-
-# all other leaves: a tiny training -----------------------------------------------------------------------
 
 CONTEXTS = (
     (),
@@ -289,16 +279,6 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         outcome["early_stopped"],
         [value for key, value in outcome.items() if key.startswith("state_")],
     ]
-
-
-# the record --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", ["label", "family", "knob"])
-def test_the_about_of_a_mixer_is_in_the_record(key: str):
-    cell = COMPOSER.cell(TINY)
-    cell.config["mixer"]["about"][key] = "another"
-    assert record(cell, outcome())[key] == "another"
 
 
 def test_the_layers_of_a_mixer_are_the_models():

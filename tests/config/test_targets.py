@@ -27,8 +27,7 @@ def called(**parts: Any) -> None:
     raise AssertionError(f"was called with {parts}")
 
 
-class NoMixer(dict[str, Any]):
-    """A class that is not a mixer."""
+class NoMixer(dict[str, Any]): ...
 
 
 @pytest.mark.parametrize(

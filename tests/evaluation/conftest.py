@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.conftest import Run
+from tests.command import Run
 from tests.training.tiny import tiny
 from zoo import evaluate
 from zoo.evaluation.trained import Trained, load

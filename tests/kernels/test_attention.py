@@ -46,9 +46,6 @@ def test_runs_through_the_fused_kernel(length: int, window: int | None, biased: 
     assert any("flash_attention_for_cpu" in name for name in called), sorted(called)
 
 
-# matrices of weights ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("at_once", [1, 2**18])
 @pytest.mark.parametrize(
     ("length", "keys", "form"),

@@ -22,8 +22,6 @@ from tests.kernels.cases import BOTH, Form, Inputs, definition, op_of, single
 from zoo.kernels.common.packages import untrained_gates
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
 
-# stand-ins -------------------------------------------------------------------------------------------------
-
 
 def heads_first(*tensors: Tensor) -> list[Tensor]:
     return [x.transpose(1, 2) for x in tensors]
@@ -171,9 +169,6 @@ def test_the_installed_package_has_these_signatures(name: str):
             assert default == parameter.default or parameter.default is inspect.Parameter.empty
 
 
-# what the adapters make of them ----------------------------------------------------------------------------
-
-
 def both(op: str, package: str) -> tuple[Form, Form]:
     """The adapter and the definition; mamba-ssm drops the gradient of the last state, so neither has it."""
     forms = op_of(op).implementation(package), definition(op)
@@ -242,9 +237,6 @@ def test_stacked_members_run_as_each_alone(
     stand_ins: None, op: str, package: str, inputs: Inputs, in_dims: tuple[int | None, ...]
 ):
     members_as_alone(both(op, package)[0], single(inputs), in_dims)
-
-
-# refusals --------------------------------------------------------------------------------------------------
 
 
 QKV, HALF = [torch.zeros(1, 1, 2, 8)] * 3, [torch.zeros(1, 1, 2, 264).half()] * 3

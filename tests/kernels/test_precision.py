@@ -103,8 +103,6 @@ def test_mesa_stays_close_where_keys_repeat():
     torch.testing.assert_close(y.double(), definition("mesa")(*inputs)[0], rtol=1e-3, atol=1e-3)
 
 
-# half precision ---------------------------------------------------------------------------------------------
-
 HALF: list[tuple[str, Inputs]] = [
     ("delta_rule", cases.delta_rule(34, True, True)),
     ("wkv6", cases.wkv6(40, 1.0, False)),

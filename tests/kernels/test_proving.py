@@ -67,9 +67,6 @@ def again(proved: list[str], *given: Tensor) -> int:
     return len(proved)
 
 
-# the proof -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kernel", "end", "why"),
     [
@@ -123,9 +120,6 @@ def test_every_op_with_a_kernel_can_be_cut_to_a_length_that_no_block_divides(cas
     assert shorter is not None
     with torch.no_grad():
         op.implementation("reference")(*shorter)
-
-
-# the choice ------------------------------------------------------------------------------------------------
 
 
 def test_auto_takes_a_right_and_faster_kernel_and_records_it(card: Path, proved: list[str]):

@@ -3,11 +3,12 @@
 import io
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 import pytest
 
-from tests.command import Refused
+from tests.command import Run
 from zoo import plan
 from zoo.launch import state_table
 from zoo.mixers.sliding_window import SlidingWindow
@@ -19,12 +20,8 @@ Table = Callable[..., str]
 
 
 @pytest.fixture
-def table(capsys: pytest.CaptureFixture[str]) -> Table:
-    def run(*words: str) -> str:
-        assert plan.main(words) == 0
-        return capsys.readouterr().out
-
-    return run
+def table(run: Run) -> Table:
+    return partial(run.done, plan.main)
 
 
 def rows(out: str) -> list[list[str]]:
@@ -106,5 +103,5 @@ def test_a_csv_is_tidy(table: Table):
         (("mixer=glob(nothing*)",), "mixer"),
     ],
 )
-def test_a_mistake_is_refused_in_one_line(words: tuple[str, ...], message: str, refused: Refused):
-    assert message in refused(plan.main, *words)
+def test_a_mistake_is_refused_in_one_line(words: tuple[str, ...], message: str, run: Run):
+    assert message in run.line(plan.main, *words)

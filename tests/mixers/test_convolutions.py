@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.mixers.built import built
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers import BaseConv, Hyena, LongConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
@@ -69,17 +68,8 @@ def test_three_features_are_enough_where_they_are_trained():
         Hyena(d_model=4, max_len=32, emb_dim=1, train_features=True)
 
 
-def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
-    assert built("hyena").max_len >= 1024
-
-
 def test_published_defaults_never_leave_zero_and_are_refused():
     """Weights of 0.002 squashed by 0.1 are a filter of zeros, and no gradient reaches them."""
-    taps = (0.002 * torch.randn(8, 64)).requires_grad_()
-    dead = F.softshrink(taps, 0.1)
-    dead.sum().backward()
-    assert not dead.any()
-    assert not taps.grad.any()
     with pytest.raises(ValueError, match=r"squash \(=0.1\) must be below 0.002"):
         LongConv(d_model=8, max_len=64, squash=0.1, init="normal")
 
@@ -100,8 +90,6 @@ def test_taps_beyond_the_sequence_see_no_inputs_to_come(length: int):
     taps = torch.randn(4, 3 * length, dtype=torch.float64)
     last = torch.zeros(1, length, 4, dtype=torch.float64)
     last[:, -1] = 1
-    points = torch.fft.rfft(taps, n=2 * length) * torch.fft.rfft(last.mT, n=2 * length)
-    assert torch.fft.irfft(points)[..., : length - 1].abs().max() > 1  # as the reference has it
     conv = LongFilter(4, 3 * length).double()
     conv.taps.data.copy_(taps)
     for y in (fft_conv(last, taps), conv(last)[0]):

@@ -58,14 +58,6 @@ def test_weights_are_one_set_and_counted_once():
         assert not torch.equal(one.out_proj.weight, other.out_proj.weight)
 
 
-def test_a_step_of_training_moves_the_one_set_by_the_sum_of_all_calls():
-    model = built("shared_attention")
-    model(torch.randint(20, (2, 9))).square().sum().backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None] == []
-    calls = [model.mixers[i] for i in (1, 2, 4)]
-    assert calls[0].qkv.proj.weight.grad is calls[2].qkv.proj.weight.grad
-
-
 @torch.no_grad()
 def test_every_call_has_a_memory_of_its_own():
     model, inputs = built("shared_attention"), torch.randint(20, (2, 7))

@@ -144,14 +144,9 @@ def test_a_formula_for_another_mixer_is_an_error():
 @pytest.mark.parametrize(
     "case",
     [
-        Case("bmojo", {"num_eidetic": 0}),
         Case("moba", {"selection": "prev"}),
         Case("se_attn_capped", {"selection": "prefix"}),
         Case("se_attn_lm", {"summary": "attn_value"}),
-        Case("se_attn_no_mem", {"selection": "token"}),
-        Case("se_attn_random", {"selection": "first"}),
-        Case("ttt_linear", {"expand": 2}),
-        Case("ttt_mlp", {"expand": 0}),
     ],
     ids=str,
 )

@@ -46,22 +46,6 @@ def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, last: str | None, m
     torch.testing.assert_close(model(ids(11)), final_norm(x, model.final_norm))
 
 
-def test_zoology_keeps_the_references_residual_stream():
-    model = model_with(ZOOLOGY)
-    residual, hidden = torch.zeros(()), model.embedding[ids(11)]
-    for block in model.blocks:
-        residual = residual + hidden
-        hidden = block.mixer(layer_norm(residual, block.norm))
-        residual = residual + hidden
-        hidden = layer_norm(residual, block.state_norm)  # the identity state mixer
-    torch.testing.assert_close(model(ids(11)), layer_norm(hidden + residual, model.final_norm))
-
-
-def test_zoology_is_not_a_block_without_an_mlp():
-    plain, zoology = model_with(PRE_NORM), model_with(ZOOLOGY)
-    assert not torch.allclose(plain(ids(11)), zoology(ids(11)))
-
-
 @pytest.mark.parametrize("block", [PRE_NORM, ZOOLOGY], ids=["pre_norm", "zoology"])
 def test_dropout_falls_on_the_embedding_alone_and_in_training_alone(block: dict[str, Any]):
     model = model_with(block | {"embed_dropout": 0.5})
@@ -74,11 +58,6 @@ def test_dropout_falls_on_the_embedding_alone_and_in_training_alone(block: dict[
     share = (inputs[0] == 0).double().mean()
     assert 0.35 < share < 0.65
     assert not any((x == 0).any() for x in inputs[1:])
-
-
-def test_only_zoologys_block_has_dropout_by_default():
-    assert model_with(ZOOLOGY).blocks[0].embed_dropout.p == 0.1
-    assert model_with(PRE_NORM).blocks[0].embed_dropout.p == 0.0
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,6 @@ def grid(count: int, **changes: Any) -> list[Cell]:
     return [tiny(lr=1e-3 * (i + 1), seed=i % 2, **changes) for i in range(count)]
 
 
-def test_population_changes_no_run_id():
-    assert {tiny(population=p).run_id for p in (1, 7, "auto")} == {tiny().run_id}
-
-
 def test_population_1_runs_every_cell_alone_in_order():
     cells = [tiny(lr=1e-3), tiny(d_model=32), tiny(lr=2e-3)]
     assert [group.cells for group in groups(cells, 1)] == [(cell,) for cell in cells]

@@ -5,16 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.agreement import ON_A_GPU
+from tests.kernels.agreement import ON_A_GPU, QUIET
 from tests.population.test_sweeps import cells, quiet
 from zoo.launch.grouping import Group
 from zoo.launch.run_population import run_population
 from zoo.results import store
 
-pytestmark = [
-    *ON_A_GPU,
-    pytest.mark.filterwarnings("ignore:.*constructed with capturable=True"),  # as zoo.training.process has it
-]
+pytestmark = [*ON_A_GPU, QUIET]
 
 
 @pytest.mark.parametrize("changes", [{}, {"population": "auto"}, {"mixer": "gated_deltanet"}], ids=str)

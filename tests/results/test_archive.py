@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.analysis.conftest import Run
-from tests.command import Refused
+from tests.command import Run
 from tests.results.test_results import write
 from zoo.results import archive, table
 from zoo.results.home import opened, text
@@ -66,10 +65,10 @@ def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
         ("/", "give one with --out NAME.zip"),
     ],
 )
-def test_a_mistake_is_one_line(home: Path, cwd: Path, refused: Refused, words: str, message: str) -> None:
+def test_a_mistake_is_one_line(home: Path, cwd: Path, run: Run, words: str, message: str) -> None:
     (home / "x.txt").touch()
     (cwd / "loop").symlink_to("loop")
-    assert message in refused(archive.main, *words.split())
+    assert message in run.line(archive.main, *words.split())
     assert not list(cwd.glob("*.zip"))
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.analysis import fake
-from tests.analysis.conftest import Run
-from tests.command import Refused, written
+from tests.command import Run, written
 from zoo.results import collect, store
 from zoo.results import table as results_table
 
@@ -177,7 +176,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
 def test_unreadable_results_are_one_line_and_no_file(
-    tmp_path: Path, refused: Refused, words: tuple[str, ...], message: str
+    tmp_path: Path, run: Run, words: tuple[str, ...], message: str
 ):
     (tmp_path / "empty").mkdir()
     store.fail(tmp_path / "failed" / "a-1", "killed")
@@ -186,7 +185,7 @@ def test_unreadable_results_are_one_line_and_no_file(
     path.write_text(path.read_text()[:-100])
     before = sorted(tmp_path.iterdir())
     (tmp_path / "old.csv").write_text("yesterday's")
-    line = refused(collect.main, *(word.format(tmp_path) for word in words))
+    line = run.line(collect.main, *(word.format(tmp_path) for word in words))
     assert line.startswith(message.replace("{}", str(tmp_path)))
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "old.csv"])
     assert (tmp_path / "old.csv").read_text() == "yesterday's"

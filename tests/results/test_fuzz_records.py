@@ -228,8 +228,6 @@ def swollen(path: Path, claims: int | None) -> None:
 
 ALL: dict[str, Damage] = dict([*of_fields(), *of_files(), *of_folders(), *of_archives()])
 
-# the trial --------------------------------------------------------------------------------------------------
-
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:

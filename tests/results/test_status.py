@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis import fake
-from tests.analysis.conftest import Run
-from tests.command import SMALL, TOYS, Refused, written
+from tests.command import SMALL, TOYS, Run, written
 from tests.results.test_claim import holding, place
 from zoo import status
 from zoo.config.cell import Cell
@@ -156,11 +155,11 @@ BAD = [
 @pytest.mark.parametrize(("place", "message"), BAD, ids=[place for place, _ in BAD])
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
 def test_an_unreadable_folder_is_one_line(
-    tmp_path: Path, refused: Refused, place: str, message: str, mode: tuple[str, ...]
+    tmp_path: Path, run: Run, place: str, message: str, mode: tuple[str, ...]
 ):
     (tmp_path / "empty" / "figures").mkdir(parents=True)
     (tmp_path / "file").touch()
-    assert refused(status.main, place.format(tmp_path), *mode).startswith(message.format(tmp_path))
+    assert run.line(status.main, place.format(tmp_path), *mode).startswith(message.format(tmp_path))
 
 
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])

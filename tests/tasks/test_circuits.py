@@ -160,9 +160,6 @@ def test_a_memorised_map_is_one_to_one_the_same_in_all_splits_and_of_the_seed():
     assert known != dict(enumerate(other.values.tolist()))
 
 
-# groups --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "order"), [("S3", 6), ("S5", 120), ("A4", 12), ("A5", 60), ("Z3", 3), ("Z60", 60)]
 )

@@ -139,8 +139,6 @@ def test_first_and_last_places_of_equal_tokens():
     assert first_seen(tokens).tolist() == [[0, 1, 0, 0, 1, 5]]
 
 
-# refusals ------------------------------------------------------------------------------------------------
-
 MIXED = {"seq_len": 8, "noise_percent": 20}
 
 

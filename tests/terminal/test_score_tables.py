@@ -38,7 +38,6 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
 
 
 def in_words(lines: list[str]) -> list[str]:
-    """Reduce runs of spaces to one."""
     return [" ".join(line.split()) for line in lines]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import SMALL, Refused, Zoo
+from tests.command import SMALL, Run, Zoo
 from tests.disturbed import Sweep, litter
 from zoo import status
 from zoo.config.compose import composer
@@ -125,5 +125,5 @@ def test_a_file_in_place_of_a_folder_and_the_reverse(zoo: Zoo, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("every", ["inf", "nan", "0", "-1"])
-def test_an_impossible_interval_is_refused(tmp_path: Path, refused: Refused, every: str):
-    assert "must be seconds" in refused(status.main, tmp_path, "--watch", "--every", every)
+def test_an_impossible_interval_is_refused(tmp_path: Path, run: Run, every: str):
+    assert "must be seconds" in run.line(status.main, tmp_path, "--watch", "--every", every)

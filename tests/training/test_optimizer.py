@@ -48,8 +48,6 @@ class MatricesOnly(Signs):
 
 
 class Halving(Schedule):
-    """Halves every `every` steps."""
-
     def __init__(self, every: int) -> None:
         self.every = every
 

@@ -14,10 +14,10 @@ from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.mixers.cases import Case
 from zoo.results.record import Outcome
-from zoo.training import cuda_graphs, runs
-from zoo.training.cuda_graphs import WARM_UPS, Graphs, Restorable, Unrecordable, message_of
+from zoo.training import cuda_graphs
+from zoo.training.cuda_graphs import message_of
 from zoo.training.lr_schedule import lr_factor
-from zoo.training.step import Stepper, held, uncompilable
+from zoo.training.step import Stepper, uncompilable
 from zoo.training.train import train
 
 
@@ -33,7 +33,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
 
 
 def eagerly(cell: Cell, folder: Path) -> Outcome:
-    """Train a cell in eager steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_graphs, "RECORDERS", {})
         outcome = train(cell, fresh(folder))
@@ -63,7 +62,6 @@ def test_a_recorded_cell_is_the_eager_one(tmp_path: Path, recorder: type[Called]
 
 
 def test_a_recorded_cell_resumes(tmp_path: Path, recorder: type[Called], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
     cell, eager = tiny(), tmp_path / "eager"
     eagerly(cell, eager)
     for where in (1, 5, 11):
@@ -102,19 +100,8 @@ def test_a_finished_cell_keeps_the_form_of_its_steps(tmp_path: Path, recorder: t
     assert train(tiny(trainer__step="eager"), tmp_path)["step_form"] == "graph"
 
 
-# parts of a step
-
-
-class Refusing(Called):
-    """A recorder that refuses the second run, as a GPU does if it would have to wait."""
-
-    def warm_up(self, step: Any) -> None:
-        step()
-        raise Unrecordable("the step waits")
-
-
-def stepper(form: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> Stepper:
-    monkeypatch.setattr(cuda_graphs, "RECORDERS", {"cpu": kind})
+def stepper(form: str, monkeypatch: pytest.MonkeyPatch) -> Stepper:
+    monkeypatch.setattr(cuda_graphs, "RECORDERS", {"cpu": Called})
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -122,22 +109,14 @@ def stepper(form: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> S
 
 
 def test_a_required_graph_that_cannot_be_recorded_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    step = stepper("graph", Refusing, monkeypatch)
-    with pytest.raises(ValueError, match=r"trainer\.step \(=graph\) cannot record this step: the step waits"):
+    step = stepper("graph", monkeypatch)
+    step._loss = lambda x: step.model(x).mean() * torch.rand(())
+    with pytest.raises(ValueError, match=r"trainer\.step \(=graph\) cannot record this step: a step draws"):
         step((torch.ones(2, 3),), 0.1)
 
 
-def test_after_a_refusal_nothing_has_moved(monkeypatch: pytest.MonkeyPatch):
-    auto, eager = stepper("auto", Refusing, monkeypatch), stepper("eager", Called, monkeypatch)
-    for rate in (0.1, 0.01):
-        batch = (torch.full((2, 3), rate),)
-        assert torch.equal(auto(batch, rate), eager(batch, rate))
-    assert auto.form == "eager (the step waits)"
-    torch.testing.assert_close(auto.model.state_dict(), eager.model.state_dict(), rtol=0, atol=0)
-
-
 def test_losses_outlive_the_next_replay(monkeypatch: pytest.MonkeyPatch):
-    step = stepper("auto", Called, monkeypatch)
+    step = stepper("auto", monkeypatch)
     first = step((torch.ones(2, 3),), 0.1)
     value = first.item()
     step((torch.zeros(2, 3),), 0.1)
@@ -146,7 +125,7 @@ def test_losses_outlive_the_next_replay(monkeypatch: pytest.MonkeyPatch):
 
 def test_autocast_does_not_reuse_the_weights_of_an_earlier_step(monkeypatch: pytest.MonkeyPatch):
     """Autocast caches rounded weights until it ends, here over two steps."""
-    auto, eager = stepper("auto", Called, monkeypatch), stepper("eager", Called, monkeypatch)
+    auto, eager = stepper("auto", monkeypatch), stepper("eager", monkeypatch)
     with torch.autocast("cpu", torch.bfloat16):
         losses = [auto((torch.ones(2, 3),), 0.1) for _ in range(2)]
     for loss in losses:
@@ -167,27 +146,11 @@ def test_the_backward_pass_is_outside_of_autocast(monkeypatch: pytest.MonkeyPatc
             enabled.append(torch.is_autocast_enabled("cpu"))
             return grad
 
-    step = stepper("eager", Called, monkeypatch)
+    step = stepper("eager", monkeypatch)
     step._loss = lambda x: Spy.apply(step.model(x)).mean()
     with torch.autocast("cpu", torch.bfloat16):
         step((torch.ones(2, 3),), 0.1)
     assert enabled == [False]
-
-
-def test_state_made_by_the_warm_up_starts_at_zero():
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    steps: list[float] = []
-
-    def update(x: torch.Tensor) -> torch.Tensor:
-        optimizer.zero_grad()
-        model(x).sum().backward()
-        optimizer.step()
-        steps.append(float(next(iter(optimizer.state.values()))["step"]))
-        return torch.zeros(())
-
-    Graphs(update, Restorable(model, lambda: held(optimizer)), Called())(torch.ones(1, 2))
-    assert steps == [*range(1, WARM_UPS + 1), 1]
 
 
 def test_a_reason_names_its_place():

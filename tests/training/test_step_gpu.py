@@ -7,18 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.kernels.agreement import ON_A_GPU
+from tests.kernels.agreement import ON_A_GPU, QUIET
 from tests.population.together import fresh
 from tests.training.test_resuming import cut_off
 from tests.training.tiny import assert_same, checkpoint, tiny
-from zoo.training import runs
 from zoo.training.step import Stepper
 from zoo.training.train import train
 
-pytestmark = [
-    *ON_A_GPU,
-    pytest.mark.filterwarnings("ignore:.*constructed with capturable=True"),  # as zoo.training.process has it
-]
+pytestmark = [*ON_A_GPU, QUIET]
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"trainer__precision": "32-true"},
     "bf16-mixed": {},
@@ -36,8 +32,7 @@ def test_a_replayed_cell_is_the_eager_one(tmp_path: Path, name: str):
     assert_same(tmp_path / "eager", tmp_path / "graph")
 
 
-def test_a_killed_cell_goes_on_in_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
+def test_a_killed_cell_goes_on_in_a_graph(tmp_path: Path):
     cell = tiny(trainer="gpu", trainer__step="graph")
     train(cell, fresh(tmp_path / "undisturbed"))
     folder = fresh(tmp_path / "killed")

@@ -223,21 +223,6 @@ def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(tmp_path: P
     near_and_not_the_same(tmp_path, usual)
 
 
-def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    rates: list[float] = []
-    step = torch.optim.AdamW.step
-
-    def spy(self: torch.optim.AdamW, closure: Any = None) -> Any:
-        result = step(self, closure)
-        rates.append(self.param_groups[0]["lr"])
-        return result
-
-    monkeypatch.setattr(torch.optim.AdamW, "step", spy)
-    train(tiny(lr=0.1, optim__warmup=0.0), tmp_path)
-    expected = [0.1 * 0.5 * (1 + math.cos(math.pi * i / STEPS)) for i in range(STEPS)]
-    assert rates == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

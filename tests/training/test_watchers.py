@@ -13,6 +13,7 @@ from tests.registry import composer
 from tests.training.test_resuming import cut_off
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
+from zoo.config.paths import CONF
 from zoo.evaluation.trained import load
 from zoo.launch.grouping import groups
 from zoo.launch.preflight import Validator
@@ -38,10 +39,13 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     logger = composer().cell([f"logger={choice}", *WORDS[choice]]).config["logger"]
     base = tiny()
     cell = Cell(base.config | {"logger": logger}, base.choices | {"logger": choice}, (), base.point)
-    monkeypatch.setattr("zoo.training.runs.REPORT_EVERY", 0.0)
     cut_off(cell, folder, STEPS - 3)
     train(cell, folder)
     return cell
+
+
+def test_every_logger_is_run_here():
+    assert {path.stem for path in (CONF / "logger").glob("*.yaml")} == {"csv", *WORDS}
 
 
 def test_mlflow_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -93,5 +93,4 @@ def page(shared: Any) -> Any:
 
 @pytest.fixture(scope="package")
 def whole(home: Path) -> pd.DataFrame:
-    """The points of `home` by analysis.pareto."""
     return pareto(results_table.load(home)).points

@@ -11,10 +11,9 @@ from analysis.records.readable import filtered, readable
 from analysis.report import __main__ as command_line
 from analysis.report.page import report
 from tests.analysis import fake
-from tests.analysis.conftest import Run
 from tests.analysis.fake import change
 from tests.analysis.report.pages import Page
-from tests.command import written
+from tests.command import Run, written
 from zoo.results import store
 
 pytestmark = pytest.mark.xdist_group("report")
