@@ -15,7 +15,7 @@ import pytest
 from tests.command import finish
 from tests.disturbed import PATIENCE_S, Sweep, litter
 from tests.toys.faulty import PACE
-from zoo.results import lease
+from zoo.results import lease, store
 
 pytestmark = pytest.mark.xdist_group("kills")  # of one sweep, which ran undisturbed once
 FEW, MANY = 5, 24  # cells
@@ -138,6 +138,15 @@ def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
 def kill_a_worker(sweep: Sweep) -> None:
     sweep.until_at_work()
     os.kill(sweep.at_work()[0], signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_kill_of_populations(tmp_path: Path):
+    """A restart keeps the size of a population, on which the last bits of its members depend in float32."""
+    sweep = Sweep(tmp_path, FEW, "population=3")
+    kill_at(sweep, ("driver",), random.Random(1))
+    sweep.complete(undisturbed_sweep(tmp_path / "undisturbed", FEW, "population=3"))
+    assert {store.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
 
 
 @pytest.mark.slow

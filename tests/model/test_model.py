@@ -42,7 +42,11 @@ def config(
 
 @cache
 def model_of(name: str, positions: int = 0) -> SequenceModel:
-    return model_from_config(config(layers_of(name), learned_positions=positions), VOCAB).double().eval()
+    model = model_from_config(config(layers_of(name), learned_positions=positions), VOCAB).double().eval()
+    for p in model.parameters():
+        if not p.any():  # as the output of RWKV's layers, which would hide what they compute
+            nn.init.normal_(p, std=0.1)
+    return model
 
 
 def ids(length: int, seed: int = 0) -> Tensor:
