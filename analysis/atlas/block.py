@@ -102,7 +102,7 @@ def _lost(study: Study, order: pd.Series, tasks: list[str]) -> Iterator[str]:
     yield f"{OF_BITS}\n"
     yield from head(["mixer", *tasks])
     for name, losses in zip(lost.index, lost.to_numpy(float), strict=True):
-        yield row([str(name), *("" if np.isnan(loss) else f"{loss:.2f}" for loss in losses)])
+        yield row([str(name), *("" if np.isnan(loss) else f"{round(loss, 2) + 0:.2f}" for loss in losses)])
 
 
 def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:

@@ -27,7 +27,7 @@ def cards(study: Study, shown: Pareto, used: Mapping[str, float], archives: Path
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
         yield from _keeps(str(mixer), group["label"].iloc[0])
         yield from _scores(group, shown.by_slice, order, known)
-        yield f"\n{elsewhere.get(str(mixer), '')}\n"
+        yield f"\n{elsewhere[str(mixer)]}\n" if str(mixer) in elsewhere else ""
 
 
 def _keeps(mixer: str, label: str) -> Iterator[str]:
