@@ -24,7 +24,7 @@ from ..statistics import ranks
 from . import markdown
 from .block import block
 from .cards import cards, used_scalars
-from .take_off import never_off, take_off
+from .take_off import ends, take_off
 
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
 NEAR = 1.3  # a point counts to a size if the larger of the two is at most this many times the smaller
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(page(study, options.archives)))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
-    return left_out(study.all.wrong, study.all.notes)
+    return left_out(study.unread, study.all.notes)
 
 
 def page(study: Study, archives: Path) -> Iterator[str]:
@@ -85,10 +85,11 @@ def page(study: Study, archives: Path) -> Iterator[str]:
     yield "## Every memory at three sizes\n"
     yield markdown.row(["mixer", "family", *(f"about {size:,} scalars" for size in SIZES), "other sizes"])
     yield markdown.row(["---"] * (3 + len(SIZES)))
-    stayed = never_off(study)
+    ended = ends(study)
+    stayed = set(ended.loc[~ended["off"], "run_id"])
     for line in sorted(_at_sizes(points, stayed), key=lambda line: line["best"], reverse=True):
         yield markdown.row(line["fields"])
-    yield from take_off(points, table, stayed)
+    yield from take_off(points, ended)
     yield from block(archives)
     used = used_scalars(study)
     yield from _use_and_recall(points, used)

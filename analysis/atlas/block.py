@@ -47,9 +47,7 @@ def block(archives: Path) -> Iterator[str]:
     order = ranks.mean_ranks(rivals)
     rows = points.sort_values("state_resident").to_dict("records")
     words = {(point["series"], point["task"]): in_words(point, 2) for point in rows}
-    states = {
-        point["series"]: f"{point['state_resident']:,.0f}" for point in rows
-    }  # the largest, which is last
+    states = {point["series"]: f"{point['state_resident']:,.0f}" for point in rows}  # the last is the largest
     chance = {point["task"]: f"{point['chance']:.2f}" for point in rows}
     yield f"\n## {len(scores.columns)} tasks, one size\n\n{OF_BLOCK}\n"
     yield from head(["mixer", "state", *scores.columns, "mean rank"])
@@ -82,11 +80,11 @@ def _learned(study: Study, names: list[str], tasks: list[str]) -> Iterator[str]:
         yield row([str(name), *(steps[name, task] for task in tasks)])
 
 
-def _half_off(cells: pd.DataFrame) -> str:
-    """Return in words when half of the cells had taken off, and how many have, where it is not all."""
-    steps = sorted(cells.loc[cells["off"], "step"])
-    half = f"{steps[(len(cells) - 1) // 2]:,}" if 2 * len(steps) >= len(cells) else "-"
-    return half if len(steps) in (0, len(cells)) else f"{half} ({len(steps)})"
+def _half_off(group: pd.DataFrame) -> str:
+    """Return in words when half of these cells had taken off, and how many have, where it is not all."""
+    steps = sorted(group.loc[group["off"], "step"])
+    half = f"{steps[(len(group) - 1) // 2]:,}" if 2 * len(steps) >= len(group) else "-"
+    return half if len(steps) in (0, len(group)) else f"{half} ({len(steps)})"
 
 
 def _lost(study: Study, order: pd.Series, tasks: list[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from tests.analysis import study
 from tests.analysis.report.pages import WEIGHTS, answer
 from tests.command import Run
 from zoo.results.archive import archive
+from zoo.results.reading import INCOMPLETE
 
 SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
 
@@ -41,6 +42,18 @@ def test_each_mixer_is_listed_at_its_sizes(archives: Path, run: Run) -> None:
     assert "compares 2 mixers" in " ".join(lines)
     assert "2 points of about 1,600 scalars, 0 have" in " ".join(lines)
     assert "Based (1 of 2), Mamba (0 of 2)." in lines
+
+
+def test_a_cell_without_a_curve_is_named_and_not_counted(archives: Path, run: Run) -> None:
+    home = archives.parent / "r"
+    folder = next(
+        path for path in sorted(home.iterdir()) if path.name.startswith("mamba-mqar-64-feature_dim1600")
+    )
+    (folder / "metrics.csv").write_text("no table")
+    archive(home, archives / "again.zip")
+    (archives / "again.zip").replace(archives / "atlas_frontier.zip")
+    out, err = run(atlas.main, archives, code=INCOMPLETE)
+    assert "Based (1 of 2), Mamba (0 of 1)." in out and err.startswith("left out:") and folder.name in err
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path, run: Run) -> None:
