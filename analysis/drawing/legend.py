@@ -96,9 +96,7 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
 
 def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
-    scores = points[["seed_accuracies", "accuracy"]].to_numpy()
-    drawn = points.assign(accuracy=[min(apart(word), default=mean) for word, mean in scores])  # the lowest
-    hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": ~above(drawn)}
+    hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": _at_chance(points)}
     reasons = [reason for reason, which in hollow.items() if any(which)]
     entries = [
         ([bool(reasons)], HOLLOW, ", ".join(reasons)),
@@ -110,6 +108,14 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
         for here, mark, text in entries
         if any(here)
     ]
+
+
+def _at_chance(points: pd.DataFrame) -> pd.Series:
+    """Return whether the mean is at chance, or any seed of a point whose seeds are drawn separately."""
+    lowest = [
+        min(apart(word), default=mean) for word, mean in points[["seed_accuracies", "accuracy"]].to_numpy()
+    ]
+    return ~above(points.assign(accuracy=lowest))
 
 
 def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:

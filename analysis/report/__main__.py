@@ -30,9 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         except OSError as error:
             return say(f"error: cannot serve on port {options.port} ({error.strerror}).", 1)
         return 0
-    first = options.results[0]
-    beside = first / "report.html" if first.is_dir() else first.with_suffix(".html")
-    path: Path = options.out or (Path("report.html") if len(options.results) > 1 else beside)
+    path = options.out or _default_path(options.results)
     try:
         _check_plain(path)
         text, sources = report(options.results, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
@@ -72,6 +70,12 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="of --live (default: any free one)")
     return parser
+
+
+def _default_path(results: list[Path]) -> Path:
+    if len(results) > 1:
+        return Path("report.html")
+    return results[0] / "report.html" if results[0].is_dir() else results[0].with_suffix(".html")
 
 
 def _check_plain(path: Path) -> None:

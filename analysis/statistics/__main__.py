@@ -69,13 +69,16 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
             frame.insert(0, "load", name)
             parts.setdefault(key, []).append(frame)
     tables = {key: pd.concat(frames, ignore_index=True) for key, frames in parts.items()}
+    tables |= _capacities(table, recall)
+    return {key: frame for key, frame in tables.items() if len(frame)}
+
+
+def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     try:
         cells.load_axis(table)
     except ValueError:  # there is no load whose capacity could be read off
-        pass
-    else:
-        tables |= {"capacity": capacity.capacities(table, recall), "exponents": capacity.fits(table, recall)}
-    return {key: frame for key, frame in tables.items() if len(frame)}
+        return {}
+    return {"capacity": capacity.capacities(table, recall), "exponents": capacity.fits(table, recall)}
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:

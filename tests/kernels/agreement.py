@@ -22,9 +22,8 @@ from zoo.kernels.common.agreement import (
 )
 
 ON_A_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
-QUIET = pytest.mark.filterwarnings(
-    "ignore:.*constructed with capturable=True"
-)  # as zoo.training.process has it
+# as zoo.training.process has it
+QUIET = pytest.mark.filterwarnings("ignore:.*constructed with capturable=True")
 __all__ = ["outputs_of", "results", "upstreams_of", "widened"]
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-from zoo.bench.machine import now
+from zoo.training.process import now
 
 ATEN = torch.ops.aten
 

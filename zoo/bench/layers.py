@@ -17,13 +17,14 @@ import torch.nn.functional as F
 
 from zoo.bench.counting import flops
 from zoo.bench.flex import flex
-from zoo.bench.machine import Machine, now
+from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.common.checks import one_line
 from zoo.config.cell import Cell
 from zoo.kernels.choice import REFERENCE, check_served, contradiction, kernels, lacking
 from zoo.model import SequenceModel, build_model
+from zoo.training.process import now
 
 BATCH = 8  # sequences at once
 TOKENS = 16  # decoded in one repeat

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoo.bench.counting import flops, seconds_of_ops
-from zoo.bench.machine import most_resident, now
+from zoo.bench.machine import most_resident
 from zoo.common import forkserver, interrupts
 from zoo.config.cell import Cell
 from zoo.kernels.choice import kernels
@@ -28,7 +28,7 @@ from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.build import task_of
 from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer
-from zoo.training.process import keep_freed_memory
+from zoo.training.process import keep_freed_memory, now
 from zoo.training.step import Stepper
 
 MOST_NAMED = 3  # operations that `held_by` names

@@ -89,10 +89,7 @@ def _check_written(task: Task, batch: Batch, name: str) -> None:
 def _judged(one: Written, separator: int | None, stop: int | None) -> dict[str, float]:
     content = one.answer[:-1] if stop is not None and one.answer[-1] == stop else one.answer
     parts = _parts(content, separator)
-    stand = [
-        any(one.said[i : i + len(part)] == part for i in range(len(one.said) - len(part) + 1))
-        for part in parts
-    ]
+    stand = [_stands(part, one.said) for part in parts]
     exact = float(one.said[: len(one.answer)] == one.answer)
     return {"exact": exact, "matched": sum(stand) / len(stand), "tokens": float(len(one.said))}
 
@@ -105,3 +102,7 @@ def _parts(tokens: list[int], separator: int | None) -> list[list[int]]:
         else:
             parts[-1].append(token)
     return parts
+
+
+def _stands(part: list[int], tokens: list[int]) -> bool:
+    return any(tokens[i : i + len(part)] == part for i in range(len(tokens) - len(part) + 1))

@@ -229,16 +229,23 @@ def cell_of(folder: Home, record: dict[str, Any], trusted: Iterable[str] = ()) -
     return replace(cell, config=config | today)
 
 
+def _check_run(folder: Path) -> None:
+    """Raise a ValueError of one line if the folder holds runs and is not a run itself."""
+    if is_done(folder) or not folder.is_dir():
+        return
+    runs = [run.name for run in cells(folder) if is_done(run)]
+    if runs:
+        some = ", ".join(map(visible, runs[:3])) + (", ..." if len(runs) > 3 else "")
+        raise ValueError(f"{shown(folder)} is a folder of {len(runs)} runs: name one, {some}.")
+
+
 def _folder(results: Path, run_id: str | None) -> Home:
     """Return the folder or the archive's folder of the run.  ValueError, one line: it is not there."""
     if run_id is None and results.is_file():
         raise ValueError(f"{shown(results)} is an archive: name one of its runs, zoo.load(ARCHIVE, RUN_ID).")
     if run_id is None:
         whole = results if results.name not in ("", "..") else results.resolve()
-        runs = [run.name for run in cells(whole) if is_done(run)] if whole.is_dir() else []
-        if runs and not is_done(whole):
-            some = ", ".join(map(visible, runs[:3])) + (", ..." if len(runs) > 3 else "")
-            raise ValueError(f"{shown(whole)} is a folder of {len(runs)} runs: name one, {some}.")
+        _check_run(whole)
         results, run_id = whole.parent, whole.name
     if results.exists():
         names = [folder.name for folder in cells(results)]

@@ -18,6 +18,7 @@ from zoo.results.record import COLUMNS, LONGEST, SCHEMA, STRICT, Count, Name, Po
 ASIDE = "move its folder away, and the same command makes the cell again"
 _PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text that needs no escape when it is shown
 DEEPEST = 16  # how far settings may be nested
+MOST_SHOWN = 60  # characters of a value in a message
 
 
 class Distance(TypedDict):
@@ -129,7 +130,7 @@ def _short(value: Any) -> str:
         text = visible(json.dumps(value, ensure_ascii=False))
     except (ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _too_deep(value: Any, left: int = DEEPEST) -> bool:
