@@ -1,19 +1,17 @@
-"""Write how mixers do over the tasks of a complete block: scores, ranks, steps, bits, and tests of them."""
+"""Write how mixers do over the tasks of a complete block: scores, ranks, steps, and tests of them."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from ..figures.gallery import Study
 from ..figures.plane import by_kind
-from ..figures.rounded import KNOWN, rounded
 from ..records import cells
-from ..state_bits.answers import EXACT
 from ..statistics import ranks, scored
 from ..statistics.paired import LEVEL
 from ..statistics.takeoff import takeoffs
+from . import asked
 from .markdown import head, in_words, row
 
 ALL = "attention"  # it keeps everything, so it takes no part in ranks
@@ -22,10 +20,6 @@ OF_BLOCK = """\
 Does recall say what else a memory can do? [Findings](findings.md#ten-tasks-at-one-size-atlas_block), and
 [recall against tracking](figures/atlas_block/plane.png). A score is the mean of test slices and seeds, at the
 better of two learning rates. The state is the largest of all tasks. Ranks are among mixers of fixed state."""
-
-OF_BITS = """
-**The same in 4 bits.** Accuracy lost with the state rounded after every token, one scale for each key channel
-([how](bits.md)); of one cell each, on the slices where it has 0.5 or more in fp32 (blank: there is none)."""
 
 OF_STEPS = """
 **How soon it is learned.** Training steps until half the cells have taken off, that is, have come half way
@@ -57,7 +51,9 @@ def block(archives: Path) -> Iterator[str]:
         yield row([str(name), states[name], *(words[name, task] for task in scores), rank])
     yield row(["chance", "", *(chance[task] for task in scores), ""])
     yield from _learned(study, names, [*scores])
-    yield from _lost(study, order, [*scores])
+    yield from asked.lost(study, order.index, [*scores])
+    yield from asked.used(study, order.index, [*scores])
+    yield from asked.held(study, order.index)
     unfinished = sorted({*everything["series"]} - {*points["series"]})
     if unfinished:
         yield f"\nBegun, and not in the table: {', '.join(unfinished)}."
@@ -85,22 +81,6 @@ def _half_off(group: pd.DataFrame) -> str:
     steps = sorted(group.loc[group["off"], "step"])
     half = f"{steps[(len(group) - 1) // 2]:,}" if 2 * len(steps) >= len(group) else "-"
     return half if len(steps) in (0, len(group)) else f"{half} ({len(steps)})"
-
-
-def _lost(study: Study, order: pd.Series, tasks: list[str]) -> Iterator[str]:
-    """Yield the lines on the accuracy that 4 bits cost each mixer of a block, of each task that it knows."""
-    try:
-        rows = rounded(study, least=KNOWN).dropna(subset="int4")
-    except (ValueError, KeyError):  # there are no answers
-        return
-    rows = rows.merge(study.table[["point", "task"]].drop_duplicates(), on="point")
-    rows["lost"] = rows[EXACT] - rows["int4"]
-    lost = rows.pivot_table(index="series", columns="task", values="lost").reindex(order.index, columns=tasks)
-    lost.loc["median"] = lost.median()
-    yield f"{OF_BITS}\n"
-    yield from head(["mixer", *tasks])
-    for name, losses in zip(lost.index, lost.to_numpy(float), strict=True):
-        yield row([str(name), *("" if np.isnan(loss) else f"{round(loss, 2) + 0:.2f}" for loss in losses)])
 
 
 def _tests(scores: pd.DataFrame, rivals: pd.DataFrame) -> Iterator[str]:

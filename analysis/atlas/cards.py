@@ -91,13 +91,13 @@ def _rounded(study: Study) -> dict[str, dict[str, str]]:
 
 
 def used_scalars(study: Study) -> dict[str, float]:
-    """Return point -> the used scalars of its state in all layers, the mean over its cells with answers."""
+    """Return point -> the used scalars of its state in all layers, the mean over slices, cuts and cells."""
     try:
         given = study.evaluations("effective_state")
     except ValueError:  # there are no answers
         return {}
-    cells = given.groupby("run_id", as_index=False).agg(used=(ABOVE, "sum"))
-    joined = cells.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
+    whole = given.groupby(["run_id", "slice", "cut"], as_index=False).agg(used=(ABOVE, "sum"))
+    joined = whole.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
     return {
         str(point): float(np.mean(group["used"].to_numpy(float))) for point, group in joined.groupby("point")
     }

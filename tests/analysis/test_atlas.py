@@ -73,6 +73,11 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
         forms = {"format": ["fp32", "int4"], "scale": ["none", "key"], "accuracy": [known, 0.6]}
         forms |= {"rounding": "nearest", "every": 1, "slice": "seq_len=64"}
         answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(forms))
+    asked = home / str(records[4]["run_id"])  # based, mqar
+    used = {"slice": ["a", "a", "b"], "cut": 8, "layer": [0, 1, 1], ABOVE: [20.0, 80.0, 200.0]}
+    answer(asked, "effective_state", pd.DataFrame(used))
+    grid = {"num_kv_pairs": [2, 2, 4], "distance": [4, 8, 8], "accuracy": [1.0, 0.4, 0.0], "error": 0.0}
+    answer(asked, "load_distance", pd.DataFrame(grid | {"blind": 0.0, "blind_error": 0.0, "guess": 0.5}))
     archive(home, archives / "atlas_block.zip")
     assert "Friedman" not in run(atlas.main, archives)[0]  # of so few mixers
     monkeypatch.setattr(block, "TESTED", 3)
@@ -88,6 +93,8 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "of 1 cells each" in " ".join(lines)
     assert "| Attention | 100 | 100 | 100 | 100 |" in lines and "| Gla | - | - | - | - |" in lines
     assert "| Based | 0.30 | 0.30 | 0.30 |  |" in lines and "| Gla |  |  |  |  |" in lines
+    assert "| Based | 150 |  |  |  |" in lines  # the mean over two slices, of which one has two layers
+    assert "| Based | 2.14 pairs | 7.13 tokens |" in lines
     assert "chi squared is 8.0," in " ".join(lines) and "Holm's correction: none." in " ".join(lines)
     assert "| mqar | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
     assert "| noisy_ar |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
@@ -99,7 +106,7 @@ def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run:
         record = study.record(mixer, score, state=1600, feature_dim=8, slices=SLICES)
         study.write(home, [record | {"weights": WEIGHTS}])
         folder = home / str(record["run_id"])
-        layers = pd.DataFrame({"split": "test", "slice": "seq_len=64", "layer": [0, 1], ABOVE: scalars / 2})
+        layers = pd.DataFrame({"slice": "seq_len=64", "cut": 32, "layer": [0, 1], ABOVE: scalars / 2})
         answer(folder, "effective_state", layers)
         forms = {"format": ["fp32", "int4"], "scale": ["none", "key"], "accuracy": [score, score - 0.1]}
         answer(

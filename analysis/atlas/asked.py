@@ -1,0 +1,80 @@
+"""Write what trained cells of a block were asked: accuracy lost to rounding, state used, pairs held."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ..figures.gallery import Study
+from ..figures.load_distance import in_numbers
+from ..figures.rounded import KNOWN, rounded
+from ..records import cells
+from ..state_bits.answers import EXACT
+from ..statistics import load_distance
+from .cards import used_scalars
+from .markdown import head, row
+
+OF_BITS = """
+**The same in 4 bits.** Accuracy lost with the state rounded after every token, one scale for each key channel
+([how](bits.md)); of one cell each, on the slices where it has 0.5 or more in fp32 (blank: there is none)."""
+
+OF_USE = """
+**Used.** How many scalars of the state matter half way through the fullest rows of training
+([effective_state](evaluation.md#ask-it-something-new)), all layers together; of one cell each."""
+
+OF_LOAD = """
+**How much, and for how long** (`mqar`). How many pairs are recalled with 0.9 when nothing stands between
+pairs and questions, and the half-life: the distance in tokens at which the fewest pairs have lost half of
+their lead over a guess ([how](findings.md#too-much-to-hold-or-too-long-ago-mini_load_distance)); of one cell
+each. In brackets: 95 % over its rows."""
+
+
+def lost(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
+    """Yield the lines on the accuracy that 4 bits cost each mixer, of each task that it knows."""
+    try:
+        rows = rounded(study, least=KNOWN).dropna(subset="int4").set_index("point")
+    except (ValueError, KeyError):  # there are no answers
+        return
+    losses = pd.Series(rows[EXACT] - rows["int4"])
+    yield f"{OF_BITS}\n"
+    yield from _table(_by_task(study, losses, names, tasks), 2)
+
+
+def used(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
+    """Yield the lines on how many scalars of its state each mixer uses, of each task."""
+    scalars = pd.Series(used_scalars(study), dtype=float)
+    if len(scalars):
+        yield f"{OF_USE}\n"
+        yield from _table(_by_task(study, scalars, names, tasks), 0)
+
+
+def held(study: Study, names: pd.Index) -> Iterator[str]:
+    """Yield the lines on the pairs that each mixer holds and its half-life."""
+    try:
+        given = study.evaluations("load_distance")
+    except ValueError:  # there are no answers
+        return
+    table = cells.named(study.table).drop_duplicates("run_id")
+    answers = given.merge(table[["run_id", "point", "series"]], on="run_id")
+    limits = load_distance.limits(answers).merge(table[["point", "series"]].drop_duplicates(), on="point")
+    grid = [sorted(set(answers[name])) for name in load_distance.GRID]
+    words = {limit["series"]: in_numbers(limit, *grid) for limit in limits.to_dict("records")}
+    yield f"{OF_LOAD}\n"
+    yield from head(["mixer", "pairs held", "half-life"])
+    for name in names.intersection(pd.Index(words), sort=False):
+        pairs, half_life = words[name]
+        yield row([str(name), pairs.removeprefix("holds "), half_life.removeprefix("half-life ")])
+
+
+def _by_task(study: Study, values: pd.Series, names: pd.Index, tasks: list[str]) -> pd.DataFrame:
+    """Return values by point as a table of mixers by tasks, with the medians below."""
+    points = cells.named(study.table).drop_duplicates("point").set_index("point")[["series", "task"]]
+    rows = points.assign(value=values)
+    wide = rows.pivot_table(index="series", columns="task", values="value").reindex(names, columns=tasks)
+    return pd.concat([wide, wide.median().to_frame("median").T])
+
+
+def _table(values: pd.DataFrame, digits: int) -> Iterator[str]:
+    yield from head(["mixer", *values.columns])
+    for name, numbers in values.iterrows():
+        words = ["" if pd.isna(number) else f"{round(number, digits) + 0:,.{digits}f}" for number in numbers]
+        yield row([str(name), *words])
