@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from ..drawing import page
 from ..drawing.style import INK, PALE, Style, by_family, looks, small
 from ..records import cells
-from ..statistics import learning_rate, load_distance
+from ..statistics import load_distance, scored
 from ..statistics.capacity import RECALL
 from ..statistics.points import in_words
 from .gallery import Picture, Study
 
+NAME = "load_distance"
 MOST = 16  # panels; if there are more settings, each series shows the one of largest capacity
 SURE = 2.0  # standard errors above blind; an accuracy with fewer counts as no better than blind
 COLOURS, TRAINED = "cividis", "#FF5050"
@@ -27,8 +28,7 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=load_distance."""
     table = cells.identify(study.table)
-    chosen = learning_rate.choose(table)
-    answers = load_distance.answered(study.evaluations("load_distance"), table, chosen)
+    answers = scored.answered(study.evaluations(NAME), study.table, NAME, load_distance.GRID)
     about = table.drop_duplicates("point")[ABOUT]
     limits = load_distance.limits(answers).merge(about, on="point")
     rows = load_distance.surface(answers).merge(about, on="point")

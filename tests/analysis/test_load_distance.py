@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from analysis.figures import load_distance as picture
-from analysis.statistics import learning_rate, load_distance
+from analysis.statistics import load_distance
 from tests.analysis import study
 
 LOADS, DISTANCES = (2, 4, 8, 16), (4, 8, 16, 32, 64, 128)
@@ -102,6 +102,13 @@ def test_the_picture_shows_the_boundary_the_trained_region_and_guesses() -> None
 
 def test_repeated_answers_are_refused() -> None:
     shown = fake_study(lambda n, d: 1.0)
-    chosen = learning_rate.choose(study.table([study.record("mixer0", 0.5)]))
+    shown.answers = pd.concat([shown.answers] * 2)
     with pytest.raises(ValueError, match="asked in several ways"):
-        load_distance.answered(pd.concat([shown.answers] * 2), shown.table, chosen)
+        shown.drawn(picture)
+
+
+def test_answers_at_a_rate_that_was_not_chosen_do_not_count() -> None:
+    shown = fake_study(lambda n, d: 1.0)
+    shown.table = study.table([study.record("mixer0", 0.5), study.record("mixer0", 0.9, lr=0.1)])
+    with pytest.raises(ValueError, match="asked of no cell at the learning rate that was chosen"):
+        shown.drawn(picture)
