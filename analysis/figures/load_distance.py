@@ -58,9 +58,10 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
     one_width = len(set(limits["d_model"])) == 1
     loads, distances = sorted(set(rows["num_kv_pairs"])), sorted(set(rows["distance"]))
     for ax, row in zip(axes, limits.to_dict("records"), strict=True):
-        _panel(ax, rows.loc[rows["point"] == row["point"]], loads, distances)
         name = f"{row['series']} {row['knobs']}".strip() if one_width else in_words(row)
-        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, loads, distances)]
+        own = rows.loc[rows["point"] == row["point"]]
+        _panel(ax, own, loads, distances)
+        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, own)]
         ax.set_title("\n".join(lines), fontsize=small(), color=style_of[row["series"]].colour)
     scale = ScalarMappable(Normalize(0, 100), matplotlib.colormaps[COLOURS])
     figure.colorbar(scale, ax=list(axes), label="Accuracy (per cent)", aspect=30, pad=0.02)
@@ -69,8 +70,9 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
     return figure
 
 
-def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str]:
-    """Return ["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"] for a row of `limits` and its grid."""
+def in_numbers(limits: dict, answers: pd.DataFrame) -> list[str]:
+    """Return ["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"] for a row of `limits` and its answers."""
+    loads, distances = (sorted(set(answers[name])) for name in load_distance.GRID)
     half_life = _number(limits, "half_life", "tokens", distances)
     never = "recalls nothing at the shortest distance"
     return [

@@ -71,9 +71,19 @@ def lines(ax, colour: str) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
 def test_limits_are_printed_with_their_intervals() -> None:
     row = {"capacity": 8.14, "capacity_low": 0.0, "capacity_high": np.inf, "half_life": np.inf}
     row |= {"half_life_low": 30.0, "half_life_high": np.inf}
-    assert picture.in_numbers(row, [2, 16], [4, 128]) == [
+    here = answers("a", lambda n, d: 1.0)
+    assert picture.in_numbers(row, here) == [
         "holds 8.14 pairs [< 2, > 16]", "half-life > 128 tokens [30, > 128]",
     ]  # fmt: skip
+
+
+def test_a_limit_lies_beyond_what_this_model_was_asked() -> None:
+    """The second model refuses rows with more than 16 tokens between a key and its query."""
+    asked = fake_study(lambda n, d: 1.0, lambda n, d: 1.0)
+    asked.answers = asked.answers.query("not run_id.str.startswith('mixer1') or distance <= 16")
+    first, second = (ax.get_title().splitlines()[2:] for ax in asked.drawn(picture).figure.axes[:2])
+    assert first == ["holds > 16 pairs", "half-life > 128 tokens"]
+    assert second == ["holds > 8 pairs", "half-life > 16 tokens"]
 
 
 def fake_study(*accuracies) -> study.FakeStudy:  # type: ignore[no-untyped-def]
