@@ -55,6 +55,13 @@ def once(given: pd.DataFrame) -> pd.DataFrame:
     return given.loc[~key.duplicated()]
 
 
+def varying(answers: pd.DataFrame) -> list[str]:
+    """Return which of the width, `every` and WIDER differ within a series: they tell its forms apart."""
+    names = ["d_model", "every", *(f"evaluation.{each}" for each in WIDER)]
+    known = answers.groupby("series")[[name for name in names if name in answers]]
+    return [str(name) for name, most in known.nunique().max().items() if most > 1]
+
+
 def scores(answers: pd.DataFrame, condition: str, name: str) -> pd.Series:
     """Return the accuracy by seed of the one form of one point that fulfils a condition on the columns.
 

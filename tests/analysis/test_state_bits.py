@@ -78,6 +78,18 @@ def test_enough_bits_are_those_whose_wider_forms_are_all_near_fp32(home: Path) -
     assert row["bits_per_scalar"] == 8.25 and row["exact"] == pytest.approx(0.9) and row["seeds"] == 8
 
 
+def test_forms_and_points_that_differ_in_one_setting_are_kept_apart(home: Path) -> None:
+    """Rounded every 16 tokens, 3 bits are enough; so are they for a model of twice the width."""
+    table = answers(home).assign(**{"evaluation.residual": "bf16"})
+    near = table.query("format != 'fp32'").assign(accuracy=0.9)
+    for name, value in (("every", 16), ("d_model", 128), ("evaluation.residual", "int8")):
+        both = pd.concat([table, near.assign(**{name: value})], ignore_index=True)
+        bits = {row[name]: row["bits_per_scalar"] for row in frontier.enough(both).to_dict("records")}
+        assert bits[value] == 3.25 and len(bits) == 2 and 8.25 in bits.values()
+        points = frontier.points(both).query("format == 'int4'")
+        assert sorted(points["accuracy"]) == pytest.approx([0.85, 0.9])
+
+
 def test_predictions_are_compared_but_are_not_points(home: Path) -> None:
     table = answers(home).assign(state_error=0.5)
     theory = table.loc[table["format"] == "int4"]
