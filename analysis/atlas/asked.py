@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ..figures.gallery import Study
-from ..figures.load_distance import in_numbers
+from ..figures.load_distance import NAME, in_numbers
 from ..figures.rounded import KNOWN, rounded
 from ..records import cells
 from ..state_bits.answers import EXACT
-from ..statistics import load_distance
+from ..statistics import load_distance, scored
 from .cards import used_scalars
 from .markdown import head, row
 
@@ -50,14 +50,17 @@ def used(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
 def held(study: Study, names: pd.Index) -> Iterator[str]:
     """Yield the lines on the pairs that each mixer holds and its half-life."""
     try:
-        given = study.evaluations("load_distance")
+        given = study.evaluations(NAME)
     except ValueError:  # there are no answers
         return
-    table = cells.named(study.table).drop_duplicates("run_id")
-    answers = given.merge(table[["run_id", "point", "series"]], on="run_id")
-    limits = load_distance.limits(answers).merge(table[["point", "series"]].drop_duplicates(), on="point")
-    grid = [sorted(set(answers[name])) for name in load_distance.GRID]
-    words = {limit["series"]: in_numbers(limit, *grid) for limit in limits.to_dict("records")}
+    answers = scored.answered(given, study.table, NAME, load_distance.GRID)
+    table = cells.named(study.table).drop_duplicates("point").set_index("point")
+    of_mqar = answers.loc[answers["point"].map(table["task"]) == "mqar"]
+    limits = load_distance.limits(of_mqar).to_dict("records")
+    words = {
+        table["series"][limit["point"]]: in_numbers(limit, of_mqar.loc[of_mqar["point"] == limit["point"]])
+        for limit in limits
+    }
     yield f"{OF_LOAD}\n"
     yield from head(["mixer", "pairs held", "half-life"])
     for name in names.intersection(pd.Index(words), sort=False):

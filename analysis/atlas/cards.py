@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import yaml
 
 from zoo.config.about import about
 from zoo.config.paths import CONF
 
-from ..figures.effective_state import ABOVE
+from ..figures.effective_state import ABOVE, of_all_layers
 from ..figures.gallery import Study
 from ..figures.interference import ANOTHER, LATEST, OLDEST, shares_of
 from ..figures.rounded import FORMATS, rounded
@@ -93,11 +92,9 @@ def _rounded(study: Study) -> dict[str, dict[str, str]]:
 def used_scalars(study: Study) -> dict[str, float]:
     """Return point -> the used scalars of its state in all layers, the mean over slices, cuts and cells."""
     try:
-        given = study.evaluations("effective_state")
+        whole = of_all_layers(study, {"used": ABOVE})
     except ValueError:  # there are no answers
         return {}
-    whole = given.groupby(["run_id", "slice", "cut"], as_index=False).agg(used=(ABOVE, "sum"))
-    joined = whole.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
     return {
-        str(point): float(np.mean(group["used"].to_numpy(float))) for point, group in joined.groupby("point")
+        str(point): float(group["used"].to_numpy(float).mean()) for point, group in whole.groupby("point")
     }

@@ -1,5 +1,7 @@
 """State that a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,9 +12,11 @@ from zoo.common.checks import at_least
 from ..drawing import page
 from ..drawing.style import GREY, INK, PALE, Style, small
 from ..records import cells
-from ..statistics import bounds
+from ..statistics import bounds, scored
+from ..statistics.points import in_words
 from .gallery import Picture, Study
 
+NAME = "effective_state"
 ABOVE = "above_0.01"  # column: singular values above 0.01 of the largest
 BARS = {"kept": PALE, "touched": GREY, "used": "#0072B2", "needed": INK}
 LINE = 0.42  # inches for the four bars of a mixer
@@ -41,17 +45,15 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def bars(study: Study) -> pd.DataFrame:
-    """Return one row a series, slice and cut: kept, touched, used, entropy, needed, seeds.
+    """Return one row a point (its name: series), slice and cut: kept, touched, used, entropy, needed, seeds.
 
     ValueError, one line: there are no answers, they lack the tolerance, or one is impossible.
     """
-    given = study.evaluations("effective_state").drop(columns="mixer")
-    if ABOVE not in given:
-        raise ValueError("evaluation.tolerances must hold 0.01: ask again with it.")
     sums = {"kept": "resident", "touched": "touched", "used": ABOVE, "entropy": "entropy"}
-    named = {name: (column, "sum") for name, column in sums.items()}
-    whole = given.groupby(["run_id", "slice", "cut"], as_index=False).agg(**named)
-    table = cells.named(study.table).drop_duplicates("run_id")
+    whole = of_all_layers(study, sums)
+    table = cells.identify(study.table).drop_duplicates("run_id")
+    widths = len(set(table["d_model"])) > 1
+    table["series"] = [in_words(row, widths) for row in table.to_dict("records")]
     sizes = [bounds.VOCAB_SIZE] if bounds.VOCAB_SIZE in table else []
     joined = whole.merge(table[["run_id", "series", "seed", *sizes]], on="run_id")
     for cell in joined.to_dict("records"):
@@ -61,6 +63,18 @@ def bars(study: Study) -> pd.DataFrame:
     means = {name: (name, "mean") for name in (*sums, "needed")}
     grouped = joined.groupby(["slice", "cut", "series"], as_index=False)
     return grouped.agg(**means, seeds=("seed", "nunique"), run_ids=("run_id", " ".join))
+
+
+def of_all_layers(study: Study, sums: Mapping[str, str]) -> pd.DataFrame:
+    """Return the sums over layers of the columns `sums`, by new names, of each cell, point, slice and cut.
+
+    ValueError, one line: as `scored.answered`, or the answers lack the tolerance of ABOVE.
+    """
+    given = scored.answered(study.evaluations(NAME), study.table, NAME, ["slice", "cut", "layer"])
+    if ABOVE not in given:
+        raise ValueError("evaluation.tolerances must hold 0.01: ask again with it.")
+    named = {name: (column, "sum") for name, column in sums.items()}
+    return given.groupby(["run_id", "point", "slice", "cut"], as_index=False).agg(**named)
 
 
 def _needed(name: str, vocab_size: float | None) -> float:

@@ -11,10 +11,9 @@ from matplotlib.lines import Line2D
 from ..drawing.by_series import Axis, draw
 from ..drawing.style import GREY, Style
 from ..records import cells
-from ..statistics import learning_rate
 from ..statistics.chance import OTHERWISE
-from ..statistics.load_distance import answered
 from ..statistics.points import ABOUT
+from ..statistics.scored import answered
 from ..statistics.seeds import summary, written
 from .gallery import Picture, Study
 
@@ -31,8 +30,7 @@ def figure(study: Study, style: Style) -> Picture:
     load = cells.load_axis(table) if with_load else ""  # "": only the length is varied
     given = study.evaluations(NAME)
     keys = [key for key in ("varied", LENGTH, load) if key in given]
-    answers = answered(given, table, learning_rate.choose(table), keys, NAME)
-    answers = _at_the_largest_load(answers, load)
+    answers = _at_the_largest_load(answered(given, study.table, NAME, keys), load)
     rows = [_at(key, at) for key, at in _parts(answers, ["point", "varied", "times"])]
     about = table.drop_duplicates("point").loc[:, ABOUT]
     rows = pd.DataFrame(rows).drop(columns="interval").merge(about, on="point")

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from ..drawing import draw, legend, page
 from ..drawing.style import Look, Style, looks
 from ..records import cells
-from ..statistics import learning_rate
-from ..statistics.load_distance import answered
 from ..statistics.points import ABOUT
+from ..statistics.scored import answered
 from ..statistics.seeds import settled, summary
 from .gallery import Picture, Study
 
@@ -36,7 +35,7 @@ def figure(study: Study, style: Style) -> Picture:
 def shares_of(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the answers of a study at the chosen learning rates, and their `shares`."""
     table = cells.identify(study.table)
-    answers = answered(study.evaluations(NAME), table, learning_rate.choose(table), ["slice", "kind"], NAME)
+    answers = answered(study.evaluations(NAME), study.table, NAME, ["slice", "kind"])
     return answers, shares(answers).merge(table.drop_duplicates("point").loc[:, ABOUT], on="point")
 
 

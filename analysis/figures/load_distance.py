@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from ..drawing import page
 from ..drawing.style import INK, PALE, Style, by_family, looks, small
 from ..records import cells
-from ..statistics import learning_rate, load_distance
+from ..statistics import load_distance, scored
 from ..statistics.capacity import RECALL
 from ..statistics.points import in_words
 from .gallery import Picture, Study
 
+NAME = "load_distance"
 MOST = 16  # panels; if there are more settings, each series shows the one of largest capacity
 SURE = 2.0  # standard errors above blind; an accuracy with fewer counts as no better than blind
 COLOURS, TRAINED = "cividis", "#FF5050"
@@ -27,8 +28,7 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=load_distance."""
     table = cells.identify(study.table)
-    chosen = learning_rate.choose(table)
-    answers = load_distance.answered(study.evaluations("load_distance"), table, chosen)
+    answers = scored.answered(study.evaluations(NAME), study.table, NAME, load_distance.GRID)
     about = table.drop_duplicates("point")[ABOUT]
     limits = load_distance.limits(answers).merge(about, on="point")
     rows = load_distance.surface(answers).merge(about, on="point")
@@ -58,9 +58,10 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
     one_width = len(set(limits["d_model"])) == 1
     loads, distances = sorted(set(rows["num_kv_pairs"])), sorted(set(rows["distance"]))
     for ax, row in zip(axes, limits.to_dict("records"), strict=True):
-        _panel(ax, rows.loc[rows["point"] == row["point"]], loads, distances)
         name = f"{row['series']} {row['knobs']}".strip() if one_width else in_words(row)
-        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, loads, distances)]
+        own = rows.loc[rows["point"] == row["point"]]
+        _panel(ax, own, loads, distances)
+        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, own)]
         ax.set_title("\n".join(lines), fontsize=small(), color=style_of[row["series"]].colour)
     scale = ScalarMappable(Normalize(0, 100), matplotlib.colormaps[COLOURS])
     figure.colorbar(scale, ax=list(axes), label="Accuracy (per cent)", aspect=30, pad=0.02)
@@ -69,8 +70,9 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
     return figure
 
 
-def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str]:
-    """Return ["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"] for a row of `limits` and its grid."""
+def in_numbers(limits: dict, answers: pd.DataFrame) -> list[str]:
+    """Return ["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"] for a row of `limits` and its answers."""
+    loads, distances = (sorted(set(answers[name])) for name in load_distance.GRID)
     half_life = _number(limits, "half_life", "tokens", distances)
     never = "recalls nothing at the shortest distance"
     return [

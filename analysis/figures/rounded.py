@@ -10,7 +10,8 @@ from scipy.stats import mannwhitneyu, spearmanr, wilcoxon
 from ..drawing import labels, legend, page
 from ..drawing.style import GREY, Look, Style, by_family, looks, marker_area
 from ..records import cells
-from ..state_bits.answers import EVALUATION, EXACT
+from ..state_bits.answers import EVALUATION, EXACT, once
+from ..statistics import scored
 from ..statistics.paired import holm
 from .gallery import Picture, Study
 
@@ -64,12 +65,13 @@ def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
     """Return one row a point: ABOUT, its accuracy in fp32 and in each of FORMATS with answers, and seeds.
 
     Of a cell the slices count that have answers in all these formats and at least `least` accuracy in fp32.
-    ValueError: there is none.
+    ValueError: there is none, or a cell was asked in several ways.
     """
     given = study.evaluations(EVALUATION)
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
-    asked = given.loc[plain & given["format"].isin([EXACT, *FORMATS])]
-    by_slice = asked.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
+    asked = once(given.loc[plain & given["format"].isin([EXACT, *FORMATS])])
+    asked = scored.answered(asked, study.table, EVALUATION, ["slice", "format"])
+    by_slice = asked.pivot(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
     forms = [name for name in (EXACT, *FORMATS) if name in by_slice]
     if EXACT in forms:
         by_slice = by_slice[by_slice[EXACT] >= least]

@@ -5,7 +5,7 @@ import pandas as pd
 
 from ..drawing.style import Style
 from ..state_bits import explained, frontier
-from ..state_bits.answers import answers
+from ..state_bits.answers import answers, varying
 from ..state_bits.picture import picture
 from .gallery import Picture, Study
 
@@ -29,9 +29,10 @@ def _sentences(enough: pd.DataFrame, theory: pd.DataFrame) -> list[str]:
         "Lines: the best with at most this many bits. Dotted: the upper bound for this many bits."
     ]
     for row in plain.sort_values(["slice", "scale", "bits_per_scalar"]).to_dict("records"):
+        form = "".join(f", {name.rpartition('.')[2]}={row[name]}" for name in varying(enough))
         lines.append(
-            f"{row['series']}, {row['slice']}, scale by {row['scale']}: {row['bits_per_scalar']:.2f} bits a "
-            f"scalar are within {frontier.NEAR} of fp32 ({row['exact']:.2f}), {row['seeds']} seeds."
+            f"{row['series']}, {row['slice']}, scale by {row['scale']}{form}: {row['bits_per_scalar']:.2f} "
+            f"bits a scalar are within {frontier.NEAR} of fp32 ({row['exact']:.2f}), {row['seeds']} seeds."
         )
     if len(theory):
         apart = (theory["accuracy"] - theory["accuracy_predicted"]).abs()

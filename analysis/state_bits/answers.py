@@ -11,6 +11,7 @@ from ..records import cells
 from ..records import where as conditions
 from ..records.readable import filtered, readable
 from ..statistics.bounds import OF_MQAR, TASK_CLASS, VOCAB_SIZE
+from ..statistics.scored import at_chosen_rate
 
 EVALUATION = "state_bits"
 OF_PROBE = (*OF_MQAR, "zoo.tasks.mqar_probe.MQARProbe")  # tasks for which the bound of docs/bounds.md holds
@@ -27,23 +28,38 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
 
     where: a condition of `analysis.records.where` on these columns.  slices: the slices to keep; empty: all.
 
-    A form that was evaluated twice, with equally many rows, counts once.
+    Of the cells that are left, those at their point's chosen learning rate count; a form that was evaluated
+    twice, with equally many rows, counts once.
     ValueError, one line: there are no answers.
     """
-    given = load_evaluations(results, EVALUATION)
-    table = cells.named(readable(results).table).drop_duplicates("run_id")
+    given = once(load_evaluations(results, EVALUATION))
+    whole = readable(results).table
+    table = cells.named(whole).drop_duplicates("run_id")
     codec = [name for name in table if str(name).startswith("state_codec.")]
     more = [name for name in (VOCAB_SIZE, TASK_CLASS) if name in table]
     joined = given.drop(columns="mixer").merge(table[[*ABOUT, "mixer", *codec, *more]], on="run_id")
-    known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in joined]
-    key = joined[["run_id", "slice", "rows", *FORM, *known]].astype(str)
-    key.loc[joined["format"] == EXACT, known] = ""  # the exact state has none of these settings
-    joined = joined.loc[~key.duplicated()]
     rows = filtered(joined.assign(vocab_size=_vocabulary(joined)), where)
+    left = whole.loc[whole["run_id"].isin(rows["run_id"])]
+    rows = rows.loc[rows["run_id"].isin(at_chosen_rate(left)["run_id"])]
     known_slices = list(dict.fromkeys(rows["slice"]))
     if unknown := [name for name in slices if name not in known_slices]:
         raise ValueError(f"No slice {unknown[0]!r}: choose among {'; '.join(known_slices)}.")
     return rows.loc[rows["slice"].isin(slices or known_slices)]
+
+
+def once(given: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers without those to a form that was evaluated before with equally many rows."""
+    known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in given]
+    key = given[["run_id", "slice", "rows", *FORM, *known]].astype(str)
+    key.loc[given["format"] == EXACT, known] = ""  # the exact state has none of these settings
+    return given.loc[~key.duplicated()]
+
+
+def varying(answers: pd.DataFrame) -> list[str]:
+    """Return which of the width, `every` and WIDER differ within a series: they tell its forms apart."""
+    names = ["d_model", "every", *(f"evaluation.{each}" for each in WIDER)]
+    known = answers.groupby("series")[[name for name in names if name in answers]]
+    return [str(name) for name, most in known.nunique().max().items() if most > 1]
 
 
 def scores(answers: pd.DataFrame, condition: str, name: str) -> pd.Series:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from ..statistics import bounds
-from .answers import ABOUT, FORM, PREDICTED, lost
+from .answers import ABOUT, FORM, PREDICTED, lost, varying
 
 GRID = np.geomspace(1, 2.0**27, 600)  # bits, where the bound is drawn
 NEAR = 0.01  # of the accuracy in fp32: a form that loses no more counts as equally good
@@ -16,6 +16,7 @@ def points(answers: pd.DataFrame) -> pd.DataFrame:
     answers = answers.loc[~answers["rounding"].isin(list(PREDICTED))]
     one = [name for name in ABOUT if name not in ("run_id", "seed", "lr")]
     by = ["slice", *one, "mixer", *FORM, *(name for name in answers if name.startswith("evaluation.zero"))]
+    by = list(dict.fromkeys([*by, *varying(answers)]))
     means = answers.groupby(by, as_index=False, dropna=False).agg(
         bits=("bits", "max"),
         bits_per_scalar=("bits_per_scalar", "max"),
@@ -52,14 +53,15 @@ def violations(answers: pd.DataFrame) -> list[str]:
 
 
 def enough(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the fewest bits per scalar that stay near fp32, for each point, slice, scale and rounding.
+    """Return the fewest bits per scalar that stay near fp32, for each point, slice, scale and rounding, and
+    each value of what else is `varying`.
 
     Near: the mean over seeds of the accuracy minus that in fp32 is at least -NEAR, at this width and at every
     larger one that was evaluated.  inf: at no width.  exact: the accuracy in fp32.
     """
-    by = ["slice", "family", "series", "knobs", "scale", "rounding"]
+    by = ["slice", "family", "series", "knobs", "scale", "rounding", *varying(answers)]
     rows = []
-    for _, group in lost(answers).groupby(by):
+    for _, group in lost(answers).groupby(by, dropna=False):
         widths = group.groupby("format").agg(bits=("bits_per_scalar", "max"), lost=("lost", "mean"))
         widths = widths.sort_values("bits", ascending=False)
         near = widths["bits"].loc[(widths["lost"] <= NEAR).cummin()]
@@ -76,6 +78,7 @@ def predicted(answers: pd.DataFrame) -> pd.DataFrame:
     Stochastic rounding is predicted by its noise, nearest by the threshold below which writes are lost.
     """
     keys = ["slice", "family", "series", "knobs", "format", "scale", "every", "rows"]
+    keys = list(dict.fromkeys([*keys, *varying(answers)]))
     means = answers.groupby([*keys, "rounding"], as_index=False, dropna=False).agg(
         accuracy=("accuracy", "mean"), state_error=("state_error", "mean")
     )

@@ -6,7 +6,6 @@ where only guessing among the values helps) falls to half of its value at the sh
 read off on a straight line over log2, and lie above what was measured where nothing falls.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,27 +21,11 @@ GRID = ["num_kv_pairs", "distance"]
 VALUES = ["accuracy", "error", "blind", "blind_error", "guess"]
 
 
-def answered(
-    answers: pd.DataFrame,
-    table: pd.DataFrame,
-    chosen: pd.DataFrame,
-    keys: Sequence[str] = GRID,
-    name: str = "load_distance",
-) -> pd.DataFrame:
-    """Return the answers of the cells at their point's chosen learning rate, with a column `point`.
-
-    answers: of `load_evaluations`; keys: columns that tell the rows of one cell apart.  ValueError: they do
-    not, because the cell was asked several questions.
-    """
-    cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    joined = answers.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
-    if joined.duplicated(["run_id", *keys]).any():
-        raise ValueError(f"{name} was asked in several ways: keep the answers to one, in evaluations/.")
-    return joined
-
-
 def surface(joined: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per point, load and distance: means over its seeds; seeds; trained (0: not known)."""
+    """Return a row per point, load and distance: means over its seeds; seeds; trained (0: not known).
+
+    joined: of `analysis.statistics.scored.answered`.
+    """
     means = {name: (name, "mean") for name in [*VALUES, "trained"]}
     joined = joined if "trained" in joined else joined.assign(trained=0)
     return joined.groupby(["point", *GRID], as_index=False).agg(**means, seeds=("run_id", "nunique"))

@@ -15,7 +15,7 @@ EXACT = 14  # pairs up to which every exchange of signs is tried
 LEVEL = 0.05
 CLAIMED = ("claim", "ahead", "behind", "slice")  # columns of a CSV of claims
 HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
-UNABLE = "cannot be shown"  # with so many claims and so few seeds, the least possible p is too large
+UNABLE = "cannot be shown"  # with so many claims and its few seeds, the least possible p is too large
 ROUNDING = 1e-12  # of the sum of absolute differences: exchanges closer than that count as equal
 
 
@@ -104,6 +104,6 @@ def tested(claims: pd.DataFrame, scores: Callable[[str, str], pd.Series]) -> pd.
     )
     found["p_holm"] = holm(found["p"].to_numpy(float))
     shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
-    unable = np.fmin.reduce(found["least_p"].to_numpy(float)) * len(found) > LEVEL
-    found["verdict"] = np.select([~shown, ahead], [UNABLE if unable else OPEN, HOLDS], REVERSED)
+    unable = holm(found["least_p"].to_numpy(float)) > LEVEL  # though every p were as small as it can be
+    found["verdict"] = np.select([unable, ~shown, ahead], [UNABLE, OPEN, HOLDS], REVERSED)
     return pd.concat([claims, found], axis=1)

@@ -4,7 +4,7 @@ A study of several loads, one load a run, has a learning rate for each point and
 loads are in one table, with the mixer's settings as columns, for pictures with a facet per load.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
@@ -46,6 +46,28 @@ def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
         columns = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
         frames.append(scores.merge(about[columns], on="point", how="left"))
     return pd.concat(frames, ignore_index=True)
+
+
+def answered(answers: pd.DataFrame, table: pd.DataFrame, name: str, keys: Sequence[str]) -> pd.DataFrame:
+    """Return the answers to an evaluation of cells at their point's chosen learning rate, and their point.
+
+    answers: of `load_evaluations`; keys: columns that tell the rows of one cell apart.  ValueError: they do
+    not, because the cell was asked several questions; or there is no such cell.
+    """
+    joined = answers.merge(at_chosen_rate(table)[["run_id", "point"]], on="run_id", validate="many_to_one")
+    if joined.empty:
+        raise ValueError(f"{name} was asked of no cell at the learning rate that was chosen: ask all cells.")
+    if joined.duplicated(["run_id", *keys]).any():
+        raise ValueError(f"{name} was asked in several ways: keep the answers to one, in evaluations/.")
+    return joined
+
+
+def at_chosen_rate(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row of `cells.named` for each cell at its point's chosen learning rate."""
+    loads = cells.loads(cells.named(table)).values()
+    chosen = pd.concat([learning_rate.choose(load) for load in loads])
+    of_cells = pd.concat(loads).drop_duplicates("run_id")
+    return of_cells.merge(chosen[["point", "lr"]], on=["point", "lr"])
 
 
 def slice_keys(table: pd.DataFrame) -> list[str]:

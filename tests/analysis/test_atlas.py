@@ -71,7 +71,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     home = study.write(archives.parent / "b", [record | {"weights": WEIGHTS} for record in records])
     for record, known in zip(records[4:8], (0.9, 0.9, 0.4, 0.9), strict=True):  # of based
         forms = {"format": ["fp32", "int4"], "scale": ["none", "key"], "accuracy": [known, 0.6]}
-        forms |= {"rounding": "nearest", "every": 1, "slice": "seq_len=64"}
+        forms |= {"rounding": "nearest", "every": 1, "slice": "seq_len=64", "rows": 64}
         answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(forms))
     asked = home / str(records[4]["run_id"])  # based, mqar
     used = {"slice": ["a", "a", "b"], "cut": 8, "layer": [0, 1, 1], ABOVE: [20.0, 80.0, 200.0]}
@@ -109,9 +109,8 @@ def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run:
         layers = pd.DataFrame({"slice": "seq_len=64", "cut": 32, "layer": [0, 1], ABOVE: scalars / 2})
         answer(folder, "effective_state", layers)
         forms = {"format": ["fp32", "int4"], "scale": ["none", "key"], "accuracy": [score, score - 0.1]}
-        answer(
-            folder, "state_bits", pd.DataFrame(forms).assign(rounding="nearest", every=1, slice="seq_len=64")
-        )
+        forms |= {"rounding": "nearest", "every": 1, "slice": "seq_len=64", "rows": 64}
+        answer(folder, "state_bits", pd.DataFrame(forms))
     (tmp_path / "archives").mkdir()
     archive(home, tmp_path / "archives" / "atlas_frontier.zip")
     text = run(atlas.main, tmp_path / "archives")[0]

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis import claims
 from analysis.records import written as csv
+from analysis.statistics import paired
 from analysis.statistics.paired import CLAIMED, LEVEL, holm, least_p
 from tests.analysis import study
 from tests.command import Run
@@ -47,6 +49,15 @@ def test_too_many_claims_for_the_seeds_cannot_be_shown(home: Path, tmp_path: Pat
     for count, verdict in ((6, "holds"), (7, "cannot be shown")):
         path = written(tmp_path, *["first,mixer == 'based',mixer == 'attention',mean"] * count)
         assert run(claims.main, home, path)[0].count(verdict) == count
+
+
+def test_claims_that_cannot_be_shown_are_told_one_by_one() -> None:
+    """Seven pairs can show one of two claims, four cannot.  A claim without a shared seed is not counted."""
+    scores = {name: pd.Series(1.0, range(int(name))) for name in "740"} | {"ahead": pd.Series(2.0, range(7))}
+    claims = pd.DataFrame([(name, "ahead", name, "mean") for name in "740"], columns=list(CLAIMED))
+    found = paired.tested(claims, lambda condition, _: scores[condition])
+    assert found["p_holm"].tolist()[:2] == [2 * 2 / 2**7, 2 / 2**4]
+    assert found["verdict"].tolist() == [paired.HOLDS, paired.UNABLE, paired.OPEN]
 
 
 def can_hold(file: Path) -> bool:

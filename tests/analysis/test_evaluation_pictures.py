@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from analysis import recall_gap
 from analysis.drawing.style import SCREEN
-from analysis.figures import ar_gap, forgetting_curve, speed
+from analysis.figures import ar_gap, effective_state, forgetting_curve, speed
 from analysis.figures.gallery import Study
 from analysis.statistics.ranks import rank_correlation
 from tests.analysis import study
@@ -141,6 +141,25 @@ def test_points_of_one_mixer_are_drawn_apart_by_their_layers() -> None:
     picture = study.FakeStudy(study.table(cells), speeds(cells), "speed", layers=layers).drawn(speed)
     assert set(picture.rows["series"]) == {"Fast (Fast)", "Fast (Fast, Attention)"}
     assert len({line.get_marker() for line in picture.figure.axes[4].lines}) == 2
+
+
+def test_used_state_is_of_each_point_alone_and_of_one_question() -> None:
+    """Two sizes of one mixer, and a cell at a learning rate that was not chosen."""
+    cells = [study.record("based", 0.9, state=state, feature_dim=state // 10) for state in (100, 200)]
+    worse = study.record("based", 0.5, lr=0.1, state=100, feature_dim=10)
+    rows = [
+        {"run_id": cell["run_id"], "mixer": "based", "slice": "seq_len=64", "cut": 8, "layer": layer}
+        | {"resident": cell["state_resident"] / 2, "touched": 1.0, "entropy": 1.0}
+        | {effective_state.ABOVE: 1.0 if cell is worse else 20.0}
+        for cell, layer in product([*cells, worse], (0, 1))
+    ]
+    asked = study.FakeStudy(study.table([*cells, worse]), pd.DataFrame(rows), "effective_state")
+    bars = effective_state.bars(asked).set_index("series")  # type: ignore[arg-type]
+    assert bars["kept"].to_dict() == {"Based feature_dim=10": 100, "Based feature_dim=20": 200}
+    assert set(bars["used"]) == {40} and set(bars["seeds"]) == {1}
+    asked.answers = pd.concat([asked.answers] * 2)
+    with pytest.raises(ValueError, match="asked in several ways"):
+        effective_state.bars(asked)  # type: ignore[arg-type]
 
 
 LENGTHS = (8, 16, 32, 64)

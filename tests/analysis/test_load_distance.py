@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from analysis.figures import load_distance as picture
-from analysis.statistics import learning_rate, load_distance
+from analysis.statistics import load_distance
 from tests.analysis import study
 
 LOADS, DISTANCES = (2, 4, 8, 16), (4, 8, 16, 32, 64, 128)
@@ -71,9 +71,19 @@ def lines(ax, colour: str) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
 def test_limits_are_printed_with_their_intervals() -> None:
     row = {"capacity": 8.14, "capacity_low": 0.0, "capacity_high": np.inf, "half_life": np.inf}
     row |= {"half_life_low": 30.0, "half_life_high": np.inf}
-    assert picture.in_numbers(row, [2, 16], [4, 128]) == [
+    here = answers("a", lambda n, d: 1.0)
+    assert picture.in_numbers(row, here) == [
         "holds 8.14 pairs [< 2, > 16]", "half-life > 128 tokens [30, > 128]",
     ]  # fmt: skip
+
+
+def test_a_limit_lies_beyond_what_this_model_was_asked() -> None:
+    """The second model refuses rows with more than 16 tokens between a key and its query."""
+    asked = fake_study(lambda n, d: 1.0, lambda n, d: 1.0)
+    asked.answers = asked.answers.query("not run_id.str.startswith('mixer1') or distance <= 16")
+    first, second = (ax.get_title().splitlines()[2:] for ax in asked.drawn(picture).figure.axes[:2])
+    assert first == ["holds > 16 pairs", "half-life > 128 tokens"]
+    assert second == ["holds > 8 pairs", "half-life > 16 tokens"]
 
 
 def fake_study(*accuracies) -> study.FakeStudy:  # type: ignore[no-untyped-def]
@@ -102,6 +112,13 @@ def test_the_picture_shows_the_boundary_the_trained_region_and_guesses() -> None
 
 def test_repeated_answers_are_refused() -> None:
     shown = fake_study(lambda n, d: 1.0)
-    chosen = learning_rate.choose(study.table([study.record("mixer0", 0.5)]))
+    shown.answers = pd.concat([shown.answers] * 2)
     with pytest.raises(ValueError, match="asked in several ways"):
-        load_distance.answered(pd.concat([shown.answers] * 2), shown.table, chosen)
+        shown.drawn(picture)
+
+
+def test_answers_at_a_rate_that_was_not_chosen_do_not_count() -> None:
+    shown = fake_study(lambda n, d: 1.0)
+    shown.table = study.table([study.record("mixer0", 0.5), study.record("mixer0", 0.9, lr=0.1)])
+    with pytest.raises(ValueError, match="asked of no cell at the learning rate that was chosen"):
+        shown.drawn(picture)

@@ -78,6 +78,18 @@ def test_enough_bits_are_those_whose_wider_forms_are_all_near_fp32(home: Path) -
     assert row["bits_per_scalar"] == 8.25 and row["exact"] == pytest.approx(0.9) and row["seeds"] == 8
 
 
+def test_forms_and_points_that_differ_in_one_setting_are_kept_apart(home: Path) -> None:
+    """Rounded every 16 tokens, 3 bits are enough; so are they for a model of twice the width."""
+    table = answers(home).assign(**{"evaluation.residual": "bf16"})
+    near = table.query("format != 'fp32'").assign(accuracy=0.9)
+    for name, value in (("every", 16), ("d_model", 128), ("evaluation.residual", "int8")):
+        both = pd.concat([table, near.assign(**{name: value})], ignore_index=True)
+        bits = {row[name]: row["bits_per_scalar"] for row in frontier.enough(both).to_dict("records")}
+        assert bits[value] == 3.25 and len(bits) == 2 and 8.25 in bits.values()
+        points = frontier.points(both).query("format == 'int4'")
+        assert sorted(points["accuracy"]) == pytest.approx([0.85, 0.9])
+
+
 def test_predictions_are_compared_but_are_not_points(home: Path) -> None:
     table = answers(home).assign(state_error=0.5)
     theory = table.loc[table["format"] == "int4"]
@@ -157,11 +169,14 @@ def test_a_point_is_compared_with_itself_after_rounding_its_state(tmp_path: Path
         exact, cost = (0.9, lost[mixer]) if state == 1600 else (0.96, lost[mixer] / 2)
         rows = [
             {"split": "test", "slice": name, "format": form, "scale": scale, "rounding": "nearest",
-             "every": 1, "bits": 8, "rows": 64, "accuracy": exact - share * cost}
+             "every": 1, "bits": 8, "bits_per_scalar": 4.0, "rows": 64, "accuracy": exact - share * cost}
             for name in ("seq_len=16,num_kv_pairs=4", "seq_len=32,num_kv_pairs=8")
             for form, scale, share in (("fp32", "none", 0), ("int4", "key", 1), ("int4", "tensor", 9))
         ]  # fmt: skip
         answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(rows), rows=64)
+    worse = study.record("based", 0.5, lr=0.1, state=1600, feature_dim=1600)  # not the chosen learning rate
+    study.write(home, [worse | {"weights": WEIGHTS}])
+    asked = answer(home / str(worse["run_id"]), "state_bits", pd.DataFrame(rows).assign(accuracy=0.1))
     drawn = gallery.draw("rounded", gallery.Study(home), SCREEN)
     by_point = drawn.rows.set_index(["mixer", "state_resident"])
     assert by_point.loc[("deltanet", 1600), ["fp32", "int4"]].tolist() == pytest.approx([0.9, 0.7])
@@ -170,13 +185,19 @@ def test_a_point_is_compared_with_itself_after_rounding_its_state(tmp_path: Path
     assert tests.loc["rule"].tolist() == pytest.approx([0.15, 0.075, 2, 2])
     assert tests.loc["size"].tolist() == pytest.approx([0.1, 0.05, 4, 4])
     assert drawn.tables["tests"]["ahead"].tolist()[1] == 3
+    assert set(drawn.rows["seeds"]) == {1} == set(frontier.points(answers(home))["seeds"])
+    assert set(frontier.points(answers(home, "lr == 0.1"))["accuracy"]) == {0.1}
+    asked.unlink()
+    answer(home / str(record["run_id"]), "state_bits", pd.DataFrame(rows), rows=64, residual="int8")
+    with pytest.raises(ValueError, match="asked in several ways"):
+        gallery.draw("rounded", gallery.Study(home), SCREEN)
 
 
 def test_rounded_names_the_evaluation_that_is_missing(tmp_path: Path) -> None:
     record = study.record("based", 0.9)
     home = study.write(tmp_path / "r", [record | {"weights": WEIGHTS}])
     rows = {"format": ["fp32", "int8"], "scale": ["none", "tensor"], "accuracy": [0.9, 0.8]}
-    unscaled = pd.DataFrame(rows | {"slice": SLICE, "rounding": "nearest", "every": 1})
+    unscaled = pd.DataFrame(rows | {"slice": SLICE, "rounding": "nearest", "every": 1, "rows": 8})
     answer(home / str(record["run_id"]), "state_bits", unscaled)
     with pytest.raises(ValueError, match=r"evaluation\.scales"):
         gallery.draw("rounded", gallery.Study(home), SCREEN)

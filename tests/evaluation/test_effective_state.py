@@ -60,6 +60,11 @@ def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], nam
     assert set(table["cut"]) == {round(at * length) for length in lengths for at in (0.25, 0.5)}
 
 
+def test_a_cut_leaves_an_output_after_it(held: Trained):
+    table = evaluation(cuts=[0.001, 0.999]).table(held)
+    assert set(table["cut"]) == {1, *(table["seq_len"] - 1)}
+
+
 def test_a_state_that_is_counted_too_small_is_refused(held: Trained, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(type(held.model.mixers[0]), "state_size", lambda self, seq_len: StateSize(2, 2, 2))
     with refusal("BaseConv: extend or state_size is wrong; state_size(4) (=2) must be at least 32"):

@@ -33,6 +33,11 @@ def test_an_archive_reads_like_its_folder(home: Path, run: Run) -> None:
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
 
+def test_a_dot_in_the_name_of_a_folder_stays(home: Path, run: Run) -> None:
+    renamed = home.rename(home.with_name("lr_0.5"))
+    assert run.done(archive.main, renamed) == f"2 cells: {renamed}.zip\n"
+
+
 def test_a_missing_or_linked_file_is_named_and_its_record_stays(home: Path, run: Run) -> None:
     next(home.glob("*/env.json")).unlink()
     outside = home.parent / "secret"

@@ -73,7 +73,8 @@ class EffectiveState(Evaluation):
                 stream = block(stream)
         for layer, (mixer, x, links) in enumerate(before):
             exact = copy.deepcopy(mixer).double()
-            for cut in dict.fromkeys(max(1, round(share * x.shape[1])) for share in self.cuts):
+            length = x.shape[1]
+            for cut in dict.fromkeys(min(max(1, round(share * length)), length - 1) for share in self.cuts):
                 size = mixer.state_size(cut)
                 about = {"layer": layer, "layer_class": type(mixer).__name__, "cut": cut}
                 about |= {"resident": size.resident, "touched": size.touched, "rows": len(x)}

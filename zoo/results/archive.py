@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     place = Path(os.path.abspath(args.results))  # links are not followed: a link may lead to itself
     if not args.out and not place.name:
         return say(f"{shown(place)} has no name for an archive: give one with --out NAME.zip.", USAGE)
-    out: Path = args.out or place.with_suffix(".zip")
+    out: Path = args.out or place.with_name(f"{place.name}.zip")
     try:
         count, reading = archive(args.results, out, args.weights)
     except ValueError as error:
