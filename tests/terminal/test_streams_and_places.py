@@ -96,7 +96,7 @@ def test_a_closed_stderr_loses_no_cell(tmp_path: Path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("words", [RUN, [sys.executable, "-m", "zoo.mixers"]], ids=["run", "mixers"])
+@pytest.mark.parametrize("words", [RUN, [sys.executable, "-m", "zoo"]], ids=["run", "help"])
 def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path, words: list[str]):
     done = ended(words, tmp_path, "> /dev/full")
     assert done.returncode == 1
