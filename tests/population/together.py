@@ -35,9 +35,10 @@ class Left:
     folders: list[Path]
 
 
-def alone_and_together(cells: list[Cell], place: Path) -> tuple[Left, Left]:
+def alone_and_together(cells: list[Cell], place: Path, skip: int = 0) -> tuple[Left, Left]:
     folders = [fresh(place / "together" / str(i)) for i in range(len(cells))]
-    return trained_alone(cells, place), Left(trained_together(cells, folders), folders)
+    together = Left(trained_together(cells, folders)[skip:], folders[skip:])
+    return trained_alone(cells[skip:], place), together
 
 
 def trained_alone(cells: list[Cell], place: Path) -> Left:
