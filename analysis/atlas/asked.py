@@ -54,11 +54,11 @@ def held(study: Study, names: pd.Index) -> Iterator[str]:
     except ValueError:  # there are no answers
         return
     answers = scored.answered(given, study.table, NAME, load_distance.GRID)
-    table = cells.named(study.table).drop_duplicates("point").set_index("point")
-    of_mqar = answers.loc[answers["point"].map(table["task"]) == "mqar"]
-    limits = load_distance.limits(of_mqar).to_dict("records")
+    points = cells.named(study.table).drop_duplicates("point")
+    of_mqar = points.loc[points["task"] == "mqar", ["point", "series"]]
+    limits = load_distance.limits(answers).merge(of_mqar, on="point").to_dict("records")
     words = {
-        table["series"][limit["point"]]: in_numbers(limit, of_mqar.loc[of_mqar["point"] == limit["point"]])
+        limit["series"]: in_numbers(limit, answers.loc[answers["point"] == limit["point"]])
         for limit in limits
     }
     yield f"{OF_LOAD}\n"

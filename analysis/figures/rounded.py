@@ -71,7 +71,7 @@ def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
     asked = once(given.loc[plain & given["format"].isin([EXACT, *FORMATS])])
     asked = scored.answered(asked, study.table, EVALUATION, ["slice", "format"])
-    by_slice = asked.pivot(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
+    by_slice = asked.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
     forms = [name for name in (EXACT, *FORMATS) if name in by_slice]
     if EXACT in forms:
         by_slice = by_slice[by_slice[EXACT] >= least]
@@ -80,7 +80,7 @@ def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
             f"rounded needs answers in {', '.join(FORMATS)} with a scale a key channel, rounded to nearest "
             "after every token: ask evaluation=state_bits with evaluation.scales=[key]."
         )
-    by_cell = by_slice.groupby("run_id").mean().reset_index()
+    by_cell = pd.DataFrame(by_slice.groupby("run_id").mean()).reset_index()
     table = cells.named(study.table).drop_duplicates("run_id")
     joined = table[["run_id", *ABOUT]].merge(by_cell, on="run_id")
     means = {name: (name, "mean") for name in forms}
