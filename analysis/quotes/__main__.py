@@ -27,6 +27,8 @@ Tables:  STUDY          the points of docs/results/STUDY.zip, mean of their test
          STUDY claims   sweeps/STUDY.claims.csv, tested (STUDY.LATER claims: a second file); `claims`: those
                         of all studies named mini_adapt* and mini_se_attn*
          STUDY equal    every two series compared at equal state; `STUDY equal_paper` by the published count
+         STUDY mean_ranks  each series' mean rank over the tasks of a complete block
+         STUDY task_pairs  rho, low and high of the mixers' ranks on two tasks, a and b, of such a block
          FOLDER/NAME    docs/figures/FOLDER/NAME.csv, which CI holds to the archives; recall_gap
          rank_correlation  rho, low and high of analysis.recall_gap
          published/NAME analysis/published/NAME.csv, read from the figures of others

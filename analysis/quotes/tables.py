@@ -10,7 +10,7 @@ from .. import claims, recall_gap
 from ..figures.gallery import Study
 from ..records import readable, written
 from ..records.cells import identify, seed_scores, slices
-from ..statistics import groups, learning_rate, scored
+from ..statistics import groups, learning_rate, ranks, scored
 from ..statistics.paired import CLAIMED, at_equal_state, compare
 from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
@@ -98,6 +98,10 @@ def _at_equal_state(table: pd.DataFrame, x: str = "state_resident") -> pd.DataFr
     )
 
 
+def _block(table: pd.DataFrame) -> pd.DataFrame:
+    return ranks.block(ranks.complete(scored.means(table)))
+
+
 _MAKERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "": scored.means,
     "slices": _slices,
@@ -105,4 +109,6 @@ _MAKERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "rows": lambda table: table.loc[table["split"] == "test"],
     "equal": _at_equal_state,
     "equal_paper": lambda table: _at_equal_state(table, "state_paper"),
+    "mean_ranks": lambda table: ranks.mean_ranks(_block(table)).rename("mean_rank").reset_index(),
+    "task_pairs": lambda table: ranks.between_tasks(_block(table)),
 }
