@@ -69,10 +69,14 @@ def held(study: Study, names: pd.Index) -> Iterator[str]:
 
 
 def _by_task(study: Study, values: pd.Series, names: pd.Index, tasks: list[str]) -> pd.DataFrame:
-    """Return values by point as a table of mixers by tasks, with the medians below."""
+    """Return values by point as a table of mixers by the tasks that have any, with the medians below."""
     points = cells.named(study.table).drop_duplicates("point").set_index("point")[["series", "task"]]
     rows = points.assign(value=values)
-    wide = rows.pivot_table(index="series", columns="task", values="value").reindex(names, columns=tasks)
+    wide = (
+        rows.pivot_table(index="series", columns="task", values="value")
+        .reindex(names, columns=tasks)
+        .dropna(axis=1, how="all")
+    )
     return pd.concat([wide, wide.median().to_frame("median").T])
 
 
