@@ -92,7 +92,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "Begun, and not in the table: Retnet." in lines
     assert "of 1 cells each" in " ".join(lines)
     assert "| Attention | 100 | 100 | 100 | 100 |" in lines and "| Gla | - | - | - | - |" in lines
-    assert "| Based | 0.30 | 0.30 | 0.30 |  |" in lines and "| Gla |  |  |  |  |" in lines
+    assert "| Based | 0.30 | 0.30 | 0.30 |" in lines and "| Gla |  |  |  |" in lines
     assert "| Based | 150 |" in lines  # the mean over two slices, of which one has two layers
     assert "| Based | 2.14 pairs | 7.13 tokens |" in lines
     assert "chi squared is 8.0," in " ".join(lines) and "Holm's correction: none." in " ".join(lines)
