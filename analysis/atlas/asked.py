@@ -53,18 +53,15 @@ def held(study: Study, names: pd.Index) -> Iterator[str]:
         given = study.evaluations(NAME)
     except ValueError:  # there are no answers
         return
-    answers = scored.answered(given, study.table, NAME, load_distance.GRID)
     points = cells.named(study.table).drop_duplicates("point")
     of_mqar = points.loc[points["task"] == "mqar", ["point", "series"]]
-    limits = load_distance.limits(answers).merge(of_mqar, on="point").to_dict("records")
-    words = {
-        limit["series"]: in_numbers(limit, answers.loc[answers["point"] == limit["point"]])
-        for limit in limits
-    }
+    answers = scored.answered(given, study.table, NAME, load_distance.GRID).merge(of_mqar, on="point")
+    of_series = dict(list(answers.groupby("series")))
     yield f"{OF_LOAD}\n"
     yield from head(["mixer", "pairs held", "half-life"])
-    for name in names.intersection(pd.Index(words), sort=False):
-        pairs, half_life = words[name]
+    for name in names.intersection(pd.Index(of_series), sort=False):
+        [limits] = load_distance.limits(of_series[name]).to_dict("records")
+        pairs, half_life = in_numbers(limits, of_series[name])
         yield row([str(name), pairs.removeprefix("holds "), half_life.removeprefix("half-life ")])
 
 

@@ -59,9 +59,9 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
     loads, distances = sorted(set(rows["num_kv_pairs"])), sorted(set(rows["distance"]))
     for ax, row in zip(axes, limits.to_dict("records"), strict=True):
         name = f"{row['series']} {row['knobs']}".strip() if one_width else in_words(row)
-        own = rows.loc[rows["point"] == row["point"]]
-        _panel(ax, own, loads, distances)
-        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, own)]
+        of_point = rows.loc[rows["point"] == row["point"]]
+        _panel(ax, of_point, loads, distances)
+        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, of_point)]
         ax.set_title("\n".join(lines), fontsize=small(), color=style_of[row["series"]].colour)
     scale = ScalarMappable(Normalize(0, 100), matplotlib.colormaps[COLOURS])
     figure.colorbar(scale, ax=list(axes), label="Accuracy (per cent)", aspect=30, pad=0.02)

@@ -69,9 +69,9 @@ def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
     """
     given = study.evaluations(EVALUATION)
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
-    asked = once(given.loc[plain & given["format"].isin([EXACT, *FORMATS])])
-    asked = scored.answered(asked, study.table, EVALUATION, ["slice", "format"])
-    by_slice = asked.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
+    answers = once(given.loc[plain & given["format"].isin([EXACT, *FORMATS])])
+    answers = scored.answered(answers, study.table, EVALUATION, ["slice", "format"])
+    by_slice = answers.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
     forms = [name for name in (EXACT, *FORMATS) if name in by_slice]
     if EXACT in forms:
         by_slice = by_slice[by_slice[EXACT] >= least]

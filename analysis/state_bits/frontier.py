@@ -53,9 +53,9 @@ def violations(answers: pd.DataFrame) -> list[str]:
 
 
 def enough(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the fewest bits per scalar that stay near fp32, for each point, slice, scale and rounding, and
-    each value of what else is `varying`.
+    """Return the fewest bits per scalar that stay near fp32, for each point, slice, scale and rounding.
 
+    What else is `varying` tells rows apart too.
     Near: the mean over seeds of the accuracy minus that in fp32 is at least -NEAR, at this width and at every
     larger one that was evaluated.  inf: at no width.  exact: the accuracy in fp32.
     """
