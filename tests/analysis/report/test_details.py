@@ -153,7 +153,7 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     pd.testing.assert_frame_equal(rows[list(theirs)], theirs, check_dtype=False)
 
 
-@pytest.mark.parametrize("seeds", [EXACT, EXACT + 1])
+@pytest.mark.parametrize("seeds", [8, EXACT, EXACT + 1, 18])
 def test_p_is_that_of_scipy_exact_or_drawn(page: Any, seeds: int) -> None:
     """Beyond EXACT pairs the exchanges are drawn: within four of their standard errors of all 2^seeds."""
     drawn = np.random.default_rng(seeds).normal(0.5, 1.0, (2, seeds))
