@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
-from itertools import count, cycle
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +93,14 @@ def test_random_choices_of_a_mixer_continue_after_a_resume(tmp_path: Path, case:
     assert_same(undisturbed, folder)
 
 
-def test_a_cell_stopped_at_every_step_still_finishes(tmp_path: Path):
-    cell, _, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_every=1)
+@pytest.mark.parametrize(
+    ("every", "how"), [(1, raise_stop), (100, kill(signal.SIGINT))], ids=["killed", "interrupted"]
+)
+def test_a_cell_stopped_at_every_step_still_finishes(tmp_path: Path, every: int, how: Callable[[], None]):
+    cell, _, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_every=every)
     for step in range(1, STEPS + 1):
-        cut_off(cell, folder, step)
+        with pytest.raises((Stop, KeyboardInterrupt)):
+            train(cell, folder, stop_at(step, "training", how))
     train(cell, folder)
     assert_same(undisturbed, folder)
 
@@ -111,12 +115,12 @@ def test_a_finished_cell_only_tests_again(tmp_path: Path):
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
 
-def test_a_signal_saves_the_current_step_wherever_it_comes(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_the_current_step_wherever_it_comes(tmp_path: Path, number: int):
     handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
     cell, expected, undisturbed, _ = left_alone(tmp_path, trainer__checkpoint_every=100)
     places = [(1, "training"), (4, "training"), (7, "training"), (7, "validating"), (9, "training")]
-    places += [(14, "training"), (14, "validating"), (14, "testing")]
-    for number, (step, message) in zip(cycle((signal.SIGTERM, signal.SIGINT)), places, strict=False):
+    for step, message in [*places, (14, "training"), (14, "validating"), (14, "testing")]:
         folder = fresh(tmp_path / f"{step}-{message}")
         with pytest.raises(KeyboardInterrupt) as stopped:
             train(cell, folder, stop_at(step, message, kill(number)))
