@@ -85,9 +85,12 @@ def test_members_that_share_their_data(tmp_path: Path):
 WILD = {"optim__grad_clip": None, "optim__warmup": 0.0, "trainer__precision": "64-true"}
 
 
-def test_a_member_that_diverges_leaves_its_neighbours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """As on a GPU, it trains on for some steps before the divergence is noticed."""
-    monkeypatch.setattr("zoo.training.runs.LOOK_EVERY", {"cpu": 4})
+@pytest.mark.parametrize("look_every", [1, 4])
+def test_a_member_that_diverges_leaves_its_neighbours_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
+):
+    """look_every: on a GPU it trains on for some steps before the divergence is noticed."""
+    monkeypatch.setattr("zoo.training.runs.LOOK_EVERY", {"cpu": look_every})
     cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
     alone, together = alone_and_together(cells, tmp_path)
     assert [outcome["status"] for outcome in together.outcomes] == ["ok", "diverged", "ok"]
