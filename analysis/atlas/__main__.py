@@ -2,8 +2,8 @@
 
     python -m analysis.atlas docs/results > docs/atlas.md
 
-The folder holds archives: atlas_frontier.zip, whose cells make the page, and optionally atlas_block.zip and
-atlas_interference.zip.  A mixer that is in none of the archives is not on the page.
+The folder holds archives: atlas_frontier.zip, whose cells make the page, and optionally atlas_block.zip,
+atlas_takeoff.zip and atlas_interference.zip.  A mixer that is in none of the archives is not on the page.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from ..statistics import ranks
 from . import markdown
 from .block import block
 from .cards import cards, used_scalars
-from .take_off import ends, take_off
+from .take_off import ends, survival, take_off
 
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
 NEAR = 1.3  # a point counts to a size if the larger of the two is at most this many times the smaller
@@ -91,6 +91,7 @@ def page(study: Study, archives: Path) -> Iterator[str]:
         yield markdown.row(line["fields"])
     yield from take_off(points, ended)
     yield from block(archives)
+    yield from survival(archives)
     used = used_scalars(study)
     yield from _use_and_recall(points, used)
     yield "\n## Each memory\n"

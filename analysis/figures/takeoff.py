@@ -6,9 +6,8 @@ from ..drawing import page
 from ..drawing.curves import DASHES
 from ..drawing.style import Style, looks
 from ..records import cells
-from ..statistics import learning_rate
 from ..statistics.points import in_words
-from ..statistics.takeoff import compared, share_off, takeoffs
+from ..statistics.takeoff import compared, share_off, soonest, takeoffs
 from .gallery import Picture, Study
 
 ABOUT = [
@@ -27,19 +26,16 @@ ABOUT = [
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Draw a staircase a point, at its chosen learning rate; the table compares every two of them."""
+    """Draw a staircase a point, at the rate that takes off soonest; the table compares every two of them."""
     table = cells.identify(study.table)
-    shown = table.drop_duplicates("run_id").merge(
-        learning_rate.choose(table)[["point", "lr"]], on=["point", "lr"]
-    )
-    rows = takeoffs(study.metrics, table).merge(shown[ABOUT], on="run_id")
+    rows = soonest(takeoffs(study.metrics, table).merge(table.drop_duplicates("run_id")[ABOUT], on="run_id"))
     widths = len(set(rows["d_model"])) > 1
     rows["name"] = [in_words(row, widths) for row in rows.to_dict("records")]
     if rows.empty:
         raise ValueError("No cell was validated while it trained: there is nothing that could take off.")
     sentences = [
         "Share of cells that have taken off, that is, were half way from chance to 1 on a validation slice "
-        "(Kaplan-Meier; ticks: cells that ended before taking off).",
+        "(Kaplan-Meier; ticks: cells that ended before taking off), at the learning rate that is soonest.",
         *(
             f"{name}: {sum(group['off'].tolist())} of {len(group)} cells have taken off."
             for name, group in rows.groupby("name")

@@ -33,6 +33,18 @@ def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return steps[["run_id", "step", "off"]]
 
 
+def soonest(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells at the learning rate of their point at which these take off after the fewest steps.
+
+    cells: rows of `takeoffs` with point and lr.  A cell that never takes off counts with its last step.
+    A rate with fewer cells than the fullest of its point is not chosen.
+    """
+    rates = cells.groupby(["point", "lr"], as_index=False).agg(mean=("step", "mean"), count=("step", "size"))
+    whole = rates.loc[rates["count"] == rates.groupby("point")["count"].transform("max")]
+    best = whole.sort_values(["mean", "lr"]).drop_duplicates("point")
+    return cells.merge(best[["point", "lr"]], on=["point", "lr"])
+
+
 def censored(cells: pd.DataFrame) -> CensoredData:
     """Return the steps of rows of `takeoffs` as scipy takes them."""
     off = cells["off"].to_numpy(bool)

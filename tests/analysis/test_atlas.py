@@ -100,6 +100,17 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "| noisy_ar |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
 
 
+def test_take_off_is_given_at_each_rate_and_recall_at_the_soonest(archives: Path, run: Run) -> None:
+    scores = {("based", 0.01): (0.95,), ("based", 0.03): (0.93, 0.97), ("mamba", 0.01): (0.1, 0.6)}
+    records = [
+        cell for (mixer, lr), seeds in scores.items() for cell in study.seeds(mixer, seeds, lr=lr, state=1600)
+    ]
+    archive(study.write(archives.parent / "t", records), archives / "atlas_takeoff.zip")
+    lines = run(atlas.main, archives)[0].splitlines()
+    assert "| mixer | lr 0.01 | lr 0.03 | then |" in lines
+    assert "| Based | 100 | 100 | 2: 0.95 |" in lines and "| Mamba | 100 (1) |  | 0 |" in lines
+
+
 def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run: Run) -> None:
     home, used = tmp_path / "r", {"gla": 300.0, "based": 200.0, "retnet": 100.0}
     for score, (mixer, scalars) in zip((0.9, 0.8, 0.7), used.items(), strict=True):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from analysis.statistics.takeoff import compared, share_off, takeoffs
+from analysis.statistics.takeoff import compared, share_off, soonest, takeoffs
 from tests.analysis import study
 
 # Weeks in remission of 42 children with leukaemia (Freireich et al. 1963, Blood 21, 699), as survival texts
@@ -51,6 +51,13 @@ def test_a_cell_takes_off_when_a_slice_is_half_way_from_chance() -> None:
     result = takeoffs(pd.concat([rows, others]), table).set_index("run_id")
     assert result["step"].to_dict() == {"a": 20, "b": 20, "c": 10}
     assert result["off"].to_dict() == {"a": True, "b": False, "c": True}
+
+
+def test_the_soonest_rate_has_the_least_mean_of_all_its_cells() -> None:
+    """The rate .1 has a cell too few, and .01 a cell that never took off."""
+    steps = {0.001: [40, 50], 0.01: [10, 90], 0.1: [5]}
+    rows = pd.DataFrame({"point": "a", "lr": lr, "step": step} for lr, of in steps.items() for step in of)
+    assert soonest(rows)[["lr", "step"]].to_numpy().tolist() == [[0.001, 40], [0.001, 50]]
 
 
 def test_the_share_is_0_or_1_where_none_or_all_take_off() -> None:
