@@ -241,6 +241,8 @@ def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequen
     }
     path = evaluations.place(folder, asking.name, settings, record["weights"])
     _check_place(path.parent)
+    if path.exists():
+        evaluations.read(path.parent, path.name)  # a damaged answer is refused before the work
     return Inquiry(folder, record, cell, task, head, path)
 
 

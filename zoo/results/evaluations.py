@@ -132,9 +132,13 @@ def read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
         head = all_visible(json.loads(first.removeprefix("# ")))
         table = pd.read_csv(io.StringIO(rest))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is no table of an evaluation ({visible(str(error))[:120]}).") from None
+        raise ValueError(_damaged(where, visible(str(error))[:120])) from None
     if wrong := mistake(head, Head) or (f"its schema is not {SCHEMA}" if head["schema"] != SCHEMA else None):
-        raise ValueError(f"{where} is no table of an evaluation ({wrong}).")
+        raise ValueError(_damaged(where, wrong))
     texts = table.select_dtypes(exclude=["number", "bool"])
     words = {name: texts[name].map(visible, na_action="ignore") for name in texts}
     return head, table.assign(**words).rename(columns=visible)
+
+
+def _damaged(where: str, why: str) -> str:
+    return f"{where} is no table of an evaluation ({why}): delete it, and ask again."
