@@ -31,6 +31,16 @@ def test_each_task_has_its_columns(alike: bool) -> None:
     assert numbers == ["100", "100", "50", "50", "75", "75", *["25"] * 4]  # Based, Mamba, chance
 
 
+@pytest.mark.parametrize(("known", "name"), [(None, "chance, 1/n"), (0.5, "chance")])
+def test_chance_is_named_for_all_tasks(known: float | None, name: str) -> None:
+    """A guess among the row's eight values is the best in both tasks, or in the first alone."""
+    cells = [study.record("based", 0.5, task=task) for task in ("mqar", "mqar_keys")]
+    for entry in cells[1]["slices"]:
+        entry["chance"] = known
+    ax = FakeStudy(study.table(cells)).drawn(heat_map).figure.axes[0]
+    assert ax.get_yticklabels()[-1].get_text() == name
+
+
 def test_many_tasks_have_a_column_each_and_stars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heat_map, "COLUMNS", 5)
     scores = [("cum_parity", 0.5, 0.7), ("copy", 0.2, 0.6), ("mqar", 1.0, 1.0)]
