@@ -1,5 +1,6 @@
 """Read the answers to evaluation=state_bits, joined with the cells that gave them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,10 +54,11 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
 def of_task(given: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return answers of `load_evaluations` with the settings of the task that each is about, as in `table`
     (of `zoo.results.load`): those of the question's task, else of the cell's own."""
-    own = table.drop_duplicates("run_id").set_index("run_id").filter(regex=TASK)
+    own = table.drop_duplicates("run_id")
     given = given.rename(columns={"task._target_": TASK_CLASS}).drop(columns=SEGMENTS, errors="ignore")
-    for name in own:
-        of_cell = given["run_id"].map(own[name])
+    for name in own.filter(regex=TASK):
+        known = dict(zip(own["run_id"], own[name], strict=True))
+        of_cell = pd.Series([known.get(run_id) for run_id in given["run_id"]], given.index)
         given[name] = given[name].where(given[name].notna(), of_cell) if name in given else of_cell
     return given
 
@@ -111,9 +113,10 @@ def vocabulary(given: pd.DataFrame) -> list[float]:
 
 def _check_task(rows: pd.DataFrame) -> None:
     for name in rows.filter(regex=TASK):
-        several = rows.groupby(["run_id", "slice"])[name].nunique() > 1
-        if several.any():
+        asked = set(zip(rows["run_id"], rows["slice"], map(str, rows[name]), strict=True))
+        counts = Counter((run_id, slice_) for run_id, slice_, _ in asked)
+        if several := [slice_ for (_, slice_), count in counts.items() if count > 1]:
             raise ValueError(
-                f"{EVALUATION} was asked of {several.idxmax()[1]} with several {name}: keep the answers to "
-                "one, in evaluations/ or with --where."
+                f"{EVALUATION} was asked of {min(several)} with several {name}: keep the answers to one, in "
+                "evaluations/ or with --where."
             )

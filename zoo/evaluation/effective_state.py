@@ -79,10 +79,10 @@ class EffectiveState(Evaluation):
                 size = mixer.state_size(cut)
                 about = {"layer": layer, "layer_class": type(mixer).__name__, "cut": cut}
                 about |= {"resident": size.resident, "touched": size.touched, "rows": len(x)}
-                used = pd.DataFrame(self._used(exact, x, links, cut))
+                used = list(self._used(exact, x, links, cut))
                 wrong = f"{type(mixer).__name__}: extend or state_size is wrong; state_size({cut})"
-                at_least(wrong, size.resident, used[f"above_{min(self.tolerances):g}"].max())
-                yield about | used.mean().to_dict()
+                at_least(wrong, size.resident, max(row[f"above_{min(self.tolerances):g}"] for row in used))
+                yield about | pd.DataFrame(used).mean().to_dict()
 
     def _used(self, mixer: Mixer, x: Seq, links: Links, cut: int) -> Iterator[dict[str, float]]:
         """Yield the ranks of each row of x."""
