@@ -167,7 +167,7 @@ def _table(
     chance = rows.drop_duplicates("column").set_index("column")["chance"]
     guesses = chance.reindex(list(column_names)).to_numpy(float)
     if np.isfinite(guesses).all():
-        names.append(GUESS["guess" not in rows or rows["guess"].isna().all()])
+        names.append(GUESS["guess" not in rows or not any(rows["guess"].notna())])
         wide.loc[names[-1]], stars.loc[names[-1]] = guesses, ""
     texts = (100 * wide).map("{:.0f}".format) + stars
     return wide, texts, [textwrap.fill(name, letters) for name in names]
