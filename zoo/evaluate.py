@@ -241,6 +241,8 @@ def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequen
     }
     path = evaluations.place(folder, asking.name, settings, record["weights"])
     _check_place(path.parent)
+    if path.exists():
+        evaluations.read(path.parent, path.name)  # a damaged answer is refused before the work
     return Inquiry(folder, record, cell, task, head, path)
 
 
@@ -264,7 +266,8 @@ def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
     first, other = task_of(cell), task_of(cell.with_task(task))
     known, wanted = first.vocab_size, other.vocab_size
     if first.stacked != other.stacked or (first.stacked and wanted != known):
-        raise ValueError(f"task (={type(other).__name__}) must have inputs as {shown(folder)} knows them.")
+        name = task["_target_"].rpartition(".")[2]
+        raise ValueError(f"task (={name}) must have inputs as {shown(folder)} knows them.")
     if wanted > known:
         raise ValueError(
             f"task.vocab_size (={wanted}) must be at most {known}, the tokens that {shown(folder)} knows."

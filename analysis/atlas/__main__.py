@@ -26,6 +26,7 @@ from .block import block
 from .cards import cards, used_scalars
 from .take_off import ends, survival, take_off
 
+PARTS = ("frontier", "block", "takeoff", "interference")  # atlas_PART.zip, the first of which must be there
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
 NEAR = 1.3  # a point counts to a size if the larger of the two is at most this many times the smaller
 HEAD = """# The atlas: what each memory can do
@@ -66,16 +67,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command_parser("analysis.atlas", __doc__)
     parser.add_argument("archives", type=Path, help="the folder of archives, docs/results")
     options = parser.parse_args(arguments)
+    first, *others = (options.archives / f"atlas_{name}.zip" for name in PARTS)
+    studies = [Study(first), *(Study(home) if home.exists() else None for home in others)]
     try:
-        study = Study(options.archives / "atlas_frontier.zip")
-        print("\n".join(page(study, options.archives)))
+        print("\n".join(page(*studies)))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
-    return left_out(study.unread, study.all.notes)
+    return left_out([line for study in studies if study for line in study.unread])
 
 
-def page(study: Study, archives: Path) -> Iterator[str]:
-    """Yield the lines of the page."""
+def page(
+    study: Study, of_block: Study | None, of_take_off: Study | None, of_interference: Study | None
+) -> Iterator[str]:
+    """Yield the lines of the page, from the archives of PARTS; None: it is not there."""
     table, shown = study.table, pareto(study.table)
     order, points = slices(table, "test"), shown.points
     yield HEAD.format(
@@ -90,12 +94,12 @@ def page(study: Study, archives: Path) -> Iterator[str]:
     for line in sorted(_at_sizes(points, stayed), key=lambda line: line["best"], reverse=True):
         yield markdown.row(line["fields"])
     yield from take_off(points, ended)
-    yield from block(archives)
-    yield from survival(archives)
+    yield from block(of_block) if of_block else ()
+    yield from survival(of_take_off) if of_take_off else ()
     used = used_scalars(study)
     yield from _use_and_recall(points, used)
     yield "\n## Each memory\n"
-    yield from cards(study, shown, used, archives)
+    yield from cards(study, shown, used, of_interference)
 
 
 def _at_sizes(points: pd.DataFrame, stayed: set[str]) -> Iterator[dict[str, Any]]:

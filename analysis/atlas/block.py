@@ -1,7 +1,6 @@
 """Write how mixers do over the tasks of a complete block: scores, ranks, steps, and tests of them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 
@@ -27,12 +26,8 @@ from chance to 1 on a validation slice; of {count} cells each, at both learning 
 have by the end, where that is not all; a dash: fewer than half."""
 
 
-def block(archives: Path) -> Iterator[str]:
+def block(study: Study) -> Iterator[str]:
     """Yield the lines on how mixers rank over the tasks of a complete block, and which tasks rank alike."""
-    home = archives / "atlas_block.zip"
-    if not home.exists():
-        return
-    study = Study(home)
     everything = scored.means(study.table)
     points = ranks.complete(everything)
     scores = ranks.block(points)
@@ -73,7 +68,7 @@ def _learned(study: Study, names: list[str], tasks: list[str]) -> Iterator[str]:
     yield f"{OF_STEPS.format(count=groups.size().max())}\n"
     yield from head(["mixer", *tasks])
     for name in names:
-        yield row([str(name), *(steps[name, task] for task in tasks)])
+        yield row([str(name), *(steps.get((name, task), "") for task in tasks)])
 
 
 def _half_off(group: pd.DataFrame) -> str:

@@ -1,7 +1,6 @@
 """Write a card of each mixer: what it keeps, its points by slice, and its answers in other studies."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pandas as pd
 import yaml
@@ -18,11 +17,13 @@ from ..records.cells import slices
 from .markdown import head, row, starred
 
 
-def cards(study: Study, shown: Pareto, used: Mapping[str, float], archives: Path) -> Iterator[str]:
+def cards(
+    study: Study, shown: Pareto, used: Mapping[str, float], of_interference: Study | None
+) -> Iterator[str]:
     """Yield the lines of all cards; used: point -> scalars of its state that matter."""
     points, order = shown.points, slices(study.table, "test")
     known = {"used": {point: f"{scalars:,.0f}" for point, scalars in used.items()}} | _rounded(study)
-    elsewhere = _overwritten(archives)
+    elsewhere = _overwritten(of_interference) if of_interference else {}
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
         yield from _keeps(str(mixer), group["label"].iloc[0])
         yield from _scores(group, shown.by_slice, order, known)
@@ -55,12 +56,9 @@ def _scores(
         yield row([settings, f"{point['state_resident']:,.0f}", *scores, starred(point), *answers])
 
 
-def _overwritten(archives: Path) -> dict[str, str]:
+def _overwritten(study: Study) -> dict[str, str]:
     """Return mixer -> lines on what it answers for the keys that were overwritten most often."""
-    home = archives / "atlas_interference.zip"
-    if not home.exists():
-        return {}
-    _, rows = shares_of(Study(home))
+    _, rows = shares_of(study)
     most = rows.loc[rows["overwrites"] == rows["overwrites"].max()]
     times = most["overwrites"].iloc[0]
     lines: dict[str, str] = {}

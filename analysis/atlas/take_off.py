@@ -1,7 +1,6 @@
 """Say which cells have not taken off, whose accuracy tells how long they were trained, not what they hold."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 
@@ -30,12 +29,8 @@ def ends(study: Study) -> pd.DataFrame:
     return takeoffs(study.metrics, table).merge(about, on="run_id")
 
 
-def survival(archives: Path) -> Iterator[str]:
+def survival(study: Study) -> Iterator[str]:
     """Yield the lines on how soon each mixer takes off, and what cells that know as much then hold."""
-    home = archives / "atlas_takeoff.zip"
-    if not home.exists():
-        return
-    study = Study(home)
     [easy], hard = cells.slices(study.table, "valid"), cells.slices(study.table, "test")[-1]
     scores = study.table.set_index(["split", "slice", "run_id"])["accuracy"].to_dict()
     ended = ends(study)

@@ -7,11 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from zoo.common.checks import at_least
-
 from ..drawing import page
 from ..drawing.style import GREY, INK, PALE, Style, small
 from ..records import cells
+from ..state_bits.answers import of_task, vocabulary
 from ..statistics import bounds, scored
 from ..statistics.points import in_words
 from .gallery import Picture, Study
@@ -47,37 +46,36 @@ def figure(study: Study, style: Style) -> Picture:
 def bars(study: Study) -> pd.DataFrame:
     """Return one row a point (its name: series), slice and cut: kept, touched, used, entropy, needed, seeds.
 
-    ValueError, one line: there are no answers, they lack the tolerance, or one is impossible.
+    ValueError, one line: there are no answers, or they lack the tolerance.
     """
     sums = {"kept": "resident", "touched": "touched", "used": ABOVE, "entropy": "entropy"}
     whole = of_all_layers(study, sums)
     table = cells.identify(study.table).drop_duplicates("run_id")
     widths = len(set(table["d_model"])) > 1
     table["series"] = [in_words(row, widths) for row in table.to_dict("records")]
-    sizes = [bounds.VOCAB_SIZE] if bounds.VOCAB_SIZE in table else []
-    joined = whole.merge(table[["run_id", "series", "seed", *sizes]], on="run_id")
-    for cell in joined.to_dict("records"):
-        at_least(f"extend or state_size of {cell['run_id']} is wrong; its state", cell["kept"], cell["used"])
-    vocabulary = joined[sizes[0]] if sizes else [None] * len(joined)
-    joined["needed"] = [_needed(name, size) for name, size in zip(joined["slice"], vocabulary, strict=True)]
+    joined = whole.merge(table[["run_id", "series", "seed"]], on="run_id")
+    joined["needed"] = [_needed(*each) for each in zip(joined["slice"], joined["vocab_size"], strict=True)]
     means = {name: (name, "mean") for name in (*sums, "needed")}
     grouped = joined.groupby(["slice", "cut", "series"], as_index=False)
     return grouped.agg(**means, seeds=("seed", "nunique"), run_ids=("run_id", " ".join))
 
 
 def of_all_layers(study: Study, sums: Mapping[str, str]) -> pd.DataFrame:
-    """Return the sums over layers of the columns `sums`, by new names, of each cell, point, slice and cut.
+    """Return the sums over layers of the columns `sums`, by new names, of each cell, point, slice and cut,
+    and the `vocabulary` of the task, vocab_size.
 
     ValueError, one line: as `scored.answered`, or the answers lack the tolerance of ABOVE.
     """
-    given = scored.answered(study.evaluations(NAME), study.table, NAME, ["slice", "cut", "layer"])
+    asked = of_task(study.evaluations(NAME), study.table)
+    given = scored.answered(asked, study.table, NAME, ["slice", "cut", "layer"])
     if ABOVE not in given:
         raise ValueError("evaluation.tolerances must hold 0.01: ask again with it.")
     named = {name: (column, "sum") for name, column in sums.items()}
-    return given.groupby(["run_id", "point", "slice", "cut"], as_index=False).agg(**named)
+    by = ["run_id", "point", "slice", "cut", "vocab_size"]
+    return given.assign(vocab_size=vocabulary(given)).groupby(by, as_index=False, dropna=False).agg(**named)
 
 
-def _needed(name: str, vocab_size: float | None) -> float:
+def _needed(name: str, vocab_size: float) -> float:
     load = bounds.load_of(name, vocab_size)
     return float(bounds.least_bits(1.0, load)) / bounds.BITS_OF_A_SCALAR if load else float("nan")
 

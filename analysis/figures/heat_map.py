@@ -13,7 +13,6 @@ from ..drawing.figure import caption
 from ..drawing.style import Style, by_family, looks, small
 from ..records import cells
 from ..statistics import scored
-from ..statistics.chance import ONE_OF_N, chance_in_words
 from ..statistics.points import in_words
 from ..statistics.seeds import APART, settled
 from .gallery import Picture, Study
@@ -68,7 +67,7 @@ def _of_loads(table: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -> Figure:
     column_names = _column_names(rows, table)
-    wide, texts, names = _table(rows, table, column_names, style.letters)
+    wide, texts, names = _table(rows, column_names, style.letters)
     heads = _heads(column_names)
     shown = [name for _, name in column_names.values()]
     words = rows["column"].equals(rows["load"])  # below tasks, and numbers below slices
@@ -150,7 +149,7 @@ def _keys_in_words(column_names: list[tuple[str, str]]) -> str:
 
 
 def _table(
-    rows: pd.DataFrame, table: pd.DataFrame, column_names: dict[str, tuple[str, str]], letters: int
+    rows: pd.DataFrame, column_names: dict[str, tuple[str, str]], letters: int
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return the table of units by columns, with chance as the last row if known; its texts; its names."""
     first = rows.drop_duplicates("unit").sort_values(
@@ -168,7 +167,7 @@ def _table(
     chance = rows.drop_duplicates("column").set_index("column")["chance"]
     guesses = chance.reindex(list(column_names)).to_numpy(float)
     if np.isfinite(guesses).all():
-        names.append(GUESS[chance_in_words(table, [name for _, name in column_names.values()]) == ONE_OF_N])
+        names.append(GUESS["guess" not in rows or not any(rows["guess"].notna())])
         wide.loc[names[-1]], stars.loc[names[-1]] = guesses, ""
     texts = (100 * wide).map("{:.0f}".format) + stars
     return wide, texts, [textwrap.fill(name, letters) for name in names]

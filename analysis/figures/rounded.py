@@ -10,7 +10,7 @@ from scipy.stats import mannwhitneyu, spearmanr, wilcoxon
 from ..drawing import labels, legend, page
 from ..drawing.style import GREY, Look, Style, by_family, looks, marker_area
 from ..records import cells
-from ..state_bits.answers import EVALUATION, EXACT, once
+from ..state_bits.answers import EVALUATION, EXACT, of_task, once
 from ..statistics import scored
 from ..statistics.paired import holm
 from .gallery import Picture, Study
@@ -69,7 +69,8 @@ def rounded(study: Study, least: float = 0.0) -> pd.DataFrame:
     """
     given = study.evaluations(EVALUATION)
     plain = given["scale"].isin(["none", "key"]) & (given["rounding"] == "nearest") & (given["every"] == 1)
-    answers = once(given.loc[plain & given["format"].isin([EXACT, *FORMATS])])
+    given = of_task(given.loc[plain & given["format"].isin([EXACT, *FORMATS])], study.table)
+    answers = once(given)
     answers = scored.answered(answers, study.table, EVALUATION, ["slice", "format"])
     by_slice = answers.pivot_table(index=["run_id", "slice"], columns="format", values="accuracy").dropna()
     forms = [name for name in (EXACT, *FORMATS) if name in by_slice]

@@ -99,6 +99,14 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "| mqar | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
     assert "| noisy_ar |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
 
+    for name in ("based-copy", "mamba-copy", "gla-copy", "attention-copy", "gla-mqar"):
+        [folder] = home.glob(f"{name}-*")
+        (folder / "metrics.csv").write_text("no table")
+    archive(home, archives / "atlas_block.zip")
+    out, err = run(atlas.main, archives, code=INCOMPLETE)
+    assert "| Attention | 100 | 100 |  | 100 |" in out and "| Gla |  | - |  | - |" in out.splitlines()
+    assert err.count("left out: ") == 5
+
 
 def test_take_off_is_given_at_each_rate_and_recall_at_the_soonest(archives: Path, run: Run) -> None:
     scores = {("based", 0.01): (0.95,), ("based", 0.03): (0.93, 0.97), ("mamba", 0.01): (0.1, 0.6)}

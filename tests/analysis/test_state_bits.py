@@ -15,7 +15,7 @@ from analysis.state_bits.answers import answers
 from analysis.statistics import paired
 from tests.analysis import study
 from tests.analysis.report.pages import WEIGHTS, answer
-from tests.command import Run
+from tests.command import Run, refusal
 
 SLICE = "seq_len=64,num_kv_pairs=8"
 FORMS = {"fp32": (32.0, 0.90), "int8": (8.25, 0.899), "int4": (4.25, 0.85), "int3": (3.25, 0.895)}
@@ -53,6 +53,19 @@ def test_points_are_means_over_seeds_with_the_limit_of_their_bits(home: Path) ->
     assert points["bits"].to_dict() == {"int3": 3250, "int4": 4250, "int8": 8250, "fp32": 32000}
     assert set(points["seeds"]) == {8} and set(points["limit"]) == {1.0}
     assert frontier.limit(48, SLICE, 8192) == pytest.approx(0.60, abs=0.03)  # half of 8 log2 4096 bits
+
+
+def test_answers_are_about_the_task_of_their_question(home: Path) -> None:
+    own, changed = answers(home), '"settings": {"task": {"vocab_size": 64}, '
+    for path in home.glob("*/evaluations/*"):
+        text = path.read_text()
+        path.write_text(text.replace('"settings": {', changed))
+    points = frontier.points(answers(home))
+    assert set(points["limit"]) == {1.0} and set(points["vocab_size"]) == {64}
+    path.with_name("state_bits-000000000000.csv").write_text(text)  # one cell was asked of both
+    with refusal(f"asked of {SLICE} with several task.vocab_size: keep the answers to one"):
+        answers(home)
+    assert len(answers(home, "task.vocab_size == 64")) == len(own)
 
 
 def test_a_point_above_what_its_bits_can_hold_is_an_error(home: Path, tmp_path: Path, run: Run) -> None:

@@ -31,6 +31,16 @@ def test_each_task_has_its_columns(alike: bool) -> None:
     assert numbers == ["100", "100", "50", "50", "75", "75", *["25"] * 4]  # Based, Mamba, chance
 
 
+@pytest.mark.parametrize(("known", "name"), [(None, "chance, 1/n"), (0.5, "chance")])
+def test_chance_is_named_for_all_tasks(known: float | None, name: str) -> None:
+    """A guess among the row's eight values is the best in both tasks, or in the first alone."""
+    cells = [study.record("based", 0.5, task=task) for task in ("mqar", "mqar_keys")]
+    for entry in cells[1]["slices"]:
+        entry["chance"] = known
+    ax = FakeStudy(study.table(cells)).drawn(heat_map).figure.axes[0]
+    assert ax.get_yticklabels()[-1].get_text() == name
+
+
 def test_many_tasks_have_a_column_each_and_stars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heat_map, "COLUMNS", 5)
     scores = [("cum_parity", 0.5, 0.7), ("copy", 0.2, 0.6), ("mqar", 1.0, 1.0)]
@@ -40,19 +50,6 @@ def test_many_tasks_have_a_column_each_and_stars(monkeypatch: pytest.MonkeyPatch
     assert [label.get_text() for label in ax.get_xticklabels()] == ["mqar", "copy", "cum parity"]
     assert [text.get_text() for text in ax.texts] == ["100", "40*", "60", *["25"] * 3]
     assert made.sentences[0].endswith("Seeds differ by more than 0.3 at a star.") and len(made.rows) == 6
-
-
-@pytest.mark.parametrize(
-    ("load", "name"),
-    [
-        ("task=mad_recall, seq_len, noise_percent = 64, 0", "task=mad_recall"),
-        ("seq_len, num_kv_pairs = 16, 2", ""),
-        ("task=parity, mean of 2 slices: (seq_len) = (32), (64)", "task=parity"),
-        ("group=Z2", "group=Z2"),
-    ],
-)
-def test_a_load_is_named_without_its_slices(load: str, name: str) -> None:
-    assert heat_map.TESTS.sub("", load) == name
 
 
 def ruled(mixer: str, seed: int, score: dict[str, float]) -> dict[str, Any]:

@@ -144,6 +144,16 @@ def test_an_archive_holds_the_results(home: Path, tmp_path: Path, ask: Ask) -> N
     assert len(zipfile.ZipFile(tmp_path / "less.zip").namelist()) == len(names) - 2
 
 
+def test_a_damaged_answer_is_refused_before_the_work(home: Path, ask: Ask) -> None:
+    ask(home, "evaluation=scores")
+    kept, damaged = sorted(home.glob("*/evaluations/*"))
+    kept.unlink()
+    damaged.write_text("")
+    _, errors = ask(home, "evaluation=scores", code=2)
+    assert str(damaged) in errors and errors.endswith("): delete it, and ask again.\n")
+    assert not kept.exists()
+
+
 def test_results_of_other_weights_are_not_read(one: Path, ask: Ask) -> None:
     ask(one, "evaluation=distance")
     assert set(load_evaluations(one.parent, "distance").chance) == {1 / 12}

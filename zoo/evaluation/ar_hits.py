@@ -43,8 +43,8 @@ class ArHits(Evaluation):
         learned = np.unique(grams(task.ids("train")[None], self.gram).numpy(), return_counts=True)
         rows = []
         for segment, batches in losses(trained, self.split, self.batch_size):
-            nats = torch.cat([loss.flatten() for _, loss in batches])
-            ids = torch.cat([self._ids(batch) for batch, _ in batches])
+            nats = torch.cat([loss.flatten() for _, loss in batches]).cpu()
+            ids = torch.cat([self._ids(batch) for batch, _ in batches]).cpu()
             back, times = last_seen(ids).flatten(), frequency(ids.flatten(), *learned)
             stood = back > 0
             for cutoff in self.cutoffs:

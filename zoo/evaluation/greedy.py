@@ -10,6 +10,7 @@ from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained
+from zoo.tasks.around import inmost
 from zoo.tasks.base import IGNORED, Batch, Split, Task
 
 
@@ -81,8 +82,8 @@ def _check_written(task: Task, batch: Batch, name: str) -> None:
     right = (places[:, 1:] == places[:, :-1] + 1) & (stands[:, 1:] == batch.answers[:, :-1])
     if (follows & ~right).any() or (scored[:, 1:] & ~scored[:, :-1]).any():
         raise ValueError(
-            f"the answers of {type(task).__name__} ({name}) do not follow each other in a row, so that there "
-            "is nothing to write: use evaluation=scores."
+            f"the answers of {type(inmost(task)).__name__} ({name}) do not follow each other in a row, so "
+            "that there is nothing to write: use evaluation=scores."
         )
 
 

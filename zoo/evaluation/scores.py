@@ -17,16 +17,17 @@ from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.groups import Group
 
 TOKENS_AT_ONCE = 2**16  # tokens of one batch of an evaluation
+PAIRS_AT_ONCE = 2**26  # pairs of tokens in its rows, of which some mixers hold a number each
 TRAIN_EVERY = 50  # steps between two train rows; the end of an epoch also writes a row
 
 
 def rows_together(seq_len: int) -> int:
-    """Return how many rows have TOKENS_AT_ONCE tokens, at least one."""
-    return max(1, TOKENS_AT_ONCE // seq_len)
+    """Return how many rows have TOKENS_AT_ONCE tokens, and PAIRS_AT_ONCE pairs of them, at least one."""
+    return max(1, min(TOKENS_AT_ONCE // seq_len, PAIRS_AT_ONCE // seq_len**2))
 
 
 def rows_at_once(wanted: int, seq_len: int, device: str) -> int:
-    """Return `wanted` rows; on a GPU, which few rows leave idle, up to 256 rows or TOKENS_AT_ONCE tokens."""
+    """Return `wanted` rows; on a GPU, which few rows leave idle, up to 256 rows or `rows_together`."""
     return wanted if device == "cpu" else max(wanted, min(256, rows_together(seq_len)))
 
 

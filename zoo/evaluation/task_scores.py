@@ -9,6 +9,7 @@ from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import Tally, rows_at_once
 from zoo.evaluation.trained import Trained
+from zoo.tasks.around import inmost
 from zoo.tasks.base import Segment, Split, Task
 from zoo.tasks.batches import BatchStream
 
@@ -41,7 +42,7 @@ class Groups(Scores):
     def table(self, trained: Trained) -> pd.DataFrame:
         if not trained.task.groups:
             raise ValueError(
-                f"{type(trained.task).__name__} does not tell its answers apart: it has no groups."
+                f"{type(inmost(trained.task)).__name__} does not tell its answers apart: it has no groups."
             )
         return pd.DataFrame(self._rows(trained))
 
@@ -59,7 +60,8 @@ class Distance(Groups):
 
     def table(self, trained: Trained) -> pd.DataFrame:
         if "distance" not in trained.task.groups:
-            raise ValueError(f"{type(trained.task).__name__} reads no answer back: it has no distances.")
+            name = type(inmost(trained.task)).__name__
+            raise ValueError(f"{name} reads no answer back: it has no distances.")
         rows = [row for row in self._rows(trained) if row.pop("group") == "distance"]
         return pd.DataFrame(rows).rename(columns={"value": "distance"})
 

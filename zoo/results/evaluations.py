@@ -9,7 +9,7 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -74,12 +74,7 @@ def load_evaluations(results: str | Path, evaluation: str) -> pd.DataFrame:
     reading, wrong = Reading(results), []
     frames = []
     for folder, record in reading:
-        for name in names(folder, evaluation):
-            try:
-                head, table = read(folder / FOLDER, name)
-            except ValueError as error:
-                wrong.append(str(error))
-                continue
+        for head, table in _tables(folder, evaluation, wrong):
             if (head["run_id"], head["weights"]) == (record["run_id"], record.get("weights")):
                 settings = dict(flat("", head["settings"] | {"made_from": head.get("made_from", {})}))
                 about = {"run_id": record["run_id"], "mixer": record["mixer"], **settings}
@@ -98,16 +93,20 @@ def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
     """
     frames, wrong = [pd.DataFrame()], []
     for folder in sorted(results.glob(f"{OTHERS}*")) if results.is_dir() else []:
-        for name in names(folder, evaluation):
-            try:
-                table = read(folder / FOLDER, name)[1]
-            except ValueError as error:
-                wrong.append(str(error))
-            else:
-                frames.append(table.assign(run_id=visible(folder.name)))
+        tables = _tables(folder, evaluation, wrong)
+        frames += [table.assign(run_id=visible(folder.name)) for _, table in tables]
     for line in wrong:
         warnings.warn(f"left out: {line}", stacklevel=2)
     return pd.concat(frames, ignore_index=True)
+
+
+def _tables(folder: Home, evaluation: str, wrong: list[str]) -> Iterator[tuple[Head, pd.DataFrame]]:
+    """Yield the cell's answers to an evaluation; add a line to `wrong` for each file that is damaged."""
+    for name in names(folder, evaluation):
+        try:
+            yield read(folder / FOLDER, name)
+        except ValueError as error:
+            wrong.append(str(error))
 
 
 def names(folder: Home, evaluation: str | None = None) -> list[str]:
@@ -132,9 +131,13 @@ def read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
         head = all_visible(json.loads(first.removeprefix("# ")))
         table = pd.read_csv(io.StringIO(rest))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is no table of an evaluation ({visible(str(error))[:120]}).") from None
+        raise ValueError(_damaged(where, visible(str(error))[:120])) from None
     if wrong := mistake(head, Head) or (f"its schema is not {SCHEMA}" if head["schema"] != SCHEMA else None):
-        raise ValueError(f"{where} is no table of an evaluation ({wrong}).")
+        raise ValueError(_damaged(where, wrong))
     texts = table.select_dtypes(exclude=["number", "bool"])
     words = {name: texts[name].map(visible, na_action="ignore") for name in texts}
     return head, table.assign(**words).rename(columns=visible)
+
+
+def _damaged(where: str, why: str) -> str:
+    return f"{where} is no table of an evaluation ({why}): delete it, and ask again."

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from tests.command import refusal
 from tests.evaluation.conftest import Ask
 from tests.registry import composer
 from zoo.config.paths import CONF
@@ -20,6 +21,7 @@ from zoo.evaluation.forgetting import curve, evaluation
 from zoo.evaluation.forgetting.curve import forgetting_curve
 from zoo.evaluation.forgetting.evaluation import ForgettingCurve, predictor
 from zoo.evaluation.perplexity import Perplexity
+from zoo.evaluation.task_scores import Distance, Groups
 from zoo.evaluation.trained import Trained
 from zoo.launch.run_cell import run_cell
 from zoo.model import SequenceModel, model_from_config
@@ -69,6 +71,10 @@ def test_a_cell_trained_on_few_examples_is_evaluated_on_those(task: Text) -> Non
     [row] = Perplexity(split="test", batch_size=4).table(limited).to_dict("records")
     assert row["tokens"] == 4 * 40
     assert len(ForgettingCurve(**ASK, repeats=1, rows_at_once=2).table(limited))
+    with refusal("Text reads no answer back"):
+        Distance(split="test", batch_size=4).table(limited)
+    with refusal("Text does not tell its answers apart"):
+        Groups(split="test", batch_size=4).table(limited)
 
 
 def test_the_record_and_the_results_identify_the_text(tmp_path: Path, ask: Ask) -> None:
@@ -105,6 +111,14 @@ def test_perplexity_and_its_parts(task: Text) -> None:
         assert (part["tokens"] * part["loss"].fillna(0)).sum() / 360 == pytest.approx(row["loss"])
     hits = parts.query("part == 'hit'").set_index("cutoff")["tokens"]
     assert hits[1] <= hits[100] and set(parts["part"]) == {"hit", "seen", "new"}
+
+
+@pytest.mark.gpu
+def test_ar_hits_on_a_gpu_are_those_on_a_cpu(task: Text) -> None:
+    ask, trained = ArHits(split="test", batch_size=4, gram=3, cutoffs=[1]), held(task)
+    here = ask.table(trained)
+    trained.model.cuda()
+    pd.testing.assert_frame_equal(ask.table(trained), here, rtol=1e-3)
 
 
 def test_ar_hits_by_hand() -> None:
