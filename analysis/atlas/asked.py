@@ -39,12 +39,16 @@ def lost(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
     yield from _table(_by_task(study, losses, names, tasks), 2)
 
 
-def used(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
-    """Yield the lines on how many scalars of its state each mixer uses, of each task."""
+def used(study: Study, names: pd.Index, scores: pd.DataFrame) -> Iterator[str]:
+    """Yield the lines on the scalars of its state that each mixer uses, and whether that helps it."""
     scalars = pd.Series(used_scalars(study), dtype=float)
     if len(scalars):
         yield f"{OF_USE}\n"
-        yield from _table(_by_task(study, scalars, names, tasks), 0)
+        by_task = _by_task(study, scalars, names, [*scores])
+        yield from _table(by_task, 0)
+        rho = by_task.drop(index="median").corrwith(scores, method="spearman").dropna()
+        words = ", ".join(f"{task} {value:.2f}" for task, value in rho.items())
+        yield f"\nSpearman's correlation of used scalars with the scores above, over these mixers: {words}."
 
 
 def held(study: Study, names: pd.Index) -> Iterator[str]:

@@ -47,7 +47,7 @@ def block(study: Study) -> Iterator[str]:
     yield row(["chance", "", *(chance[task] for task in scores), ""])
     yield from _learned(study, names, [*scores])
     yield from asked.lost(study, order.index, [*scores])
-    yield from asked.used(study, order.index, [*scores])
+    yield from asked.used(study, order.index, scores)
     yield from asked.held(study, order.index)
     unfinished = sorted({*everything["series"]} - {*points["series"]})
     if unfinished:
