@@ -14,8 +14,8 @@ from textwrap import shorten
 
 from zoo.common.foreign import visible
 from zoo.common.terminal import command, command_parser, counted, say
-from zoo.results.atomic import DiskFull, replacing
 
+from ..output import write
 from .live import serve
 from .page import report
 
@@ -34,10 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _check_plain(path)
         text, sources = report(options.results, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, "wb") as file:
-            file.write(text.encode())
-    except (ValueError, OSError, DiskFull) as error:
+        write(path, text.encode())
+    except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
     for problem in sources.problems[:MOST]:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)

@@ -183,6 +183,8 @@ def test_a_damaged_or_old_file_is_refused(zoo: Zoo, mode: list[str], name: str, 
         ("mixer", "a: [", "bad.yaml, line 2: "),
         ("experiment", "# @package _global_\noptim: {max_epoch: 1}\nsead: 1", "key sead; did you mean seed?"),
         ("sweep", f"{GRID}{{mixer: based, dmodel: [16, 32]}}", "unknown key dmodel; did you mean d_model?"),
+        ("sweep", "axes: {seed: 1}", "the first line of sweep/NAME.yaml must be '# @package _global_'."),
+        ("sweep", "# @package hydra.sweeper\ngrids: {seed: [1]}", "config: Cannot merge DictConfig"),
         ("sweep", f"{GRID}{{mixer: based", "bad.yaml, line 4: expected"),
     ],
 )

@@ -218,5 +218,6 @@ def test_a_long_list_is_broken_between_words_on_a_terminal():
         assert run_cells(["mixer=swa"]) == 2
     lines = screen.text.strip().split("\n")
     assert len(lines) > 10 and max(map(len, lines)) <= 60
-    names = " ".join(lines).partition("(there are: ")[2].rstrip(")").split(", ")
-    assert names == sorted(path.stem for path in Path("conf/mixer").glob("*.yaml"))
+    names, _, hint = " ".join(lines).partition("(there are: ")[2].partition("; ")
+    assert hint == "one of your own needs --config-dir)"
+    assert names.split(", ") == sorted(path.stem for path in Path("conf/mixer").glob("*.yaml"))

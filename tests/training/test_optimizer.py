@@ -84,7 +84,7 @@ def test_the_optimizer_gets_its_arguments_groups_and_rate():
         ((*SGD, "++optim.momentun=0.9"), "unknown key optim.momentun; did you mean optim.momentum?"),
         (("++optim.max_epoch=1",), "unknown key optim.max_epoch; did you mean optim.max_epochs?"),
         (("++optim.eps=small",), "optim.eps (='small') must be a number"),
-        (("optim._target_=torch.optim.SGDD",), "optim._target_ (=torch.optim.SGDD) cannot be imported"),
+        (("optim._target_=torch.optim.SGDD",), "imported: unknown class SGDD; did you mean SGD?"),
         (("optim._target_=shutil.rmtree",), "optim._target_ (=shutil.rmtree) must name an Optimizer"),
         (("optim._target_=torch.nn.Linear",), "optim._target_ (=torch.nn.Linear) is no Optimizer"),
         (("optim._target_=torch.optim.Rprop",), "optim.weight_decay (=0.1) is unknown to torch.optim.Rprop"),

@@ -65,12 +65,15 @@ def means_of_chunks(x: Tensor) -> Tensor:
     return x + x.unflatten(1, (-1, 4)).mean(2, keepdim=True).expand(-1, -1, 4, -1).flatten(1, 2)
 
 
+ALONE = Whole(Tensor.clone)
+ALONE.extend = lambda x, state=None: x  # pyright: ignore
 FAULTS: dict[str, Mixer] = {
     r" says causal=True, and its outputs change when later": Whole(means_of_chunks),
     r" gives other outputs for the same tokens once more: ": Whole(lambda x: x + torch.rand_like(x)),
     r" gives other outputs by `extend`, on 5 tokens and the rest, than by `forward` on all 8: ": Whole(
         lambda x: 2 * x
     ),
+    r"^Whole.extend must return \(outputs, state\), and returned a Tensor": ALONE,
     r"^a state must be a NamedTuple of tensors, and has a dict in it": Whole(Tensor.clone, state={}),
     r"^StateSize.resident \(=0.5\) must be an integer: divide by // ": Whole(Tensor.clone, size=0.5),
     r"^state_size must return a StateSize, and returned '7'": Whole(Tensor.clone, size="7"),

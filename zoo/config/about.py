@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from zoo.common.checks import unknown
+
 FAMILIES = {  # about.family -> its title
     "attention": "Attention",
     "linear": "Linear attention, gated and delta rules",
@@ -12,6 +14,8 @@ FAMILIES = {  # about.family -> its title
     "other": "Other",
 }
 FAMILY = "other"  # of a mixer whose yaml names none
+TEXTS = ("label", "family", "keeps", "paper", "state")
+KEYS = (*TEXTS, "norm", "knob", "layers", "variants")
 T = TypeVar("T")
 
 
@@ -27,9 +31,11 @@ def mistakes(name: str, mixer: Mapping[str, Any]) -> list[str]:
     if not isinstance(section, Mapping | None):
         return [f"about (={section!r}) of mixer={name} must be {{label: NAME, family: NAME, knob: {{...}}}}."]
     texts = about(name, mixer)
-    wrong = [
+    known = [f"about.{key}" for key in KEYS]
+    wrong = [f"{unknown('key', f'about.{key}', known)} [mixer={name}]" for key in texts if key not in KEYS]
+    wrong += [
         f"about.{key} (={texts[key]!r}) of mixer={name} must be a word."
-        for key in ("label", "family", "keeps", "paper", "state")
+        for key in TEXTS
         if not isinstance(texts.get(key, ""), str)
     ]
     if not wrong and (family := texts["family"]) not in FAMILIES:

@@ -97,7 +97,8 @@ def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
     if isinstance(error, yaml.YAMLError):
         return yaml_mistake(error)
     try:
-        errors = composer_of(args).mistakes(args.overrides) or _sweeper_mistakes(args)
+        errors = composer_of(args).mistakes(args.overrides)
+        errors = errors or _sweeper_mistakes(composer_of(args).hydras(deferred(args, args.overrides)).sweeper)
     except (HydraException, ValueError) as another:
         return first_line(another)
     return "\n".join(errors) or first_line(error)
@@ -121,9 +122,8 @@ def check(args: Namespace) -> None:
             )
 
 
-def _sweeper_mistakes(args: Namespace) -> list[str]:
+def _sweeper_mistakes(sweeper: DictConfig) -> list[str]:
     """Return a line for each key of a sweep file that no sweep has."""
-    sweeper = composer_of(args).hydras(deferred(args, args.overrides)).sweeper
     if sweeper.get("_target_") != SWEEPER:
         return []
     known = [f"hydra.sweeper.{part}" for part in PARTS]
@@ -140,6 +140,8 @@ def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictC
     hydras = composer.hydras(deferred(args, args.overrides))
     if hydras.sweeper.get("_target_") != SWEEPER:
         raise ValueError("only hydra/sweeper=grid says beforehand which cells it will run.")
+    if wrong := _sweeper_mistakes(hydras.sweeper):
+        raise ValueError("\n".join(wrong))
     parts: Any = OmegaConf.to_container(hydras.sweeper, resolve=True)
     words = [line for line in args.overrides if not _is_hydras(line)]
     return cells(parts, words, composer.loader), hydras

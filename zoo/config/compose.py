@@ -164,7 +164,8 @@ class Composer:
         names = value if isinstance(value, list) else [value]
         wrong = [n for n in names if n is not None and not self.yamls.source(f"{group}/{n}")]
         valid = self.options(group) if wrong else []
-        return [unknown(group, str(name), valid) + f" (there are: {', '.join(valid)})" for name in wrong]
+        names = ", ".join(valid) + ("" if self.user_conf else "; one of your own needs --config-dir")
+        return [f"{unknown(group, str(name), valid)} (there are: {names})" for name in wrong]
 
     def _keys(self, groups: tuple[str, ...]) -> frozenset[str]:
         if groups not in self._known_keys:

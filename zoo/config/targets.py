@@ -13,6 +13,7 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from zoo.common.checks import one_line, reason, unknown
@@ -108,7 +109,8 @@ def _imported(name: str) -> Any:
     for part in rest:
         path = f"{path}.{part}"
         if not hasattr(named, part) and hasattr(named, "__path__"):
-            importlib.import_module(path)
+            with suppress(ModuleNotFoundError) if path == name else nullcontext():  # a class, misspelt
+                importlib.import_module(path)
         if not hasattr(named, part):
             classes = [key for key, value in vars(named).items() if inspect.isclass(value)]
             raise ImportError(unknown("class", part, classes))

@@ -25,7 +25,8 @@ def parse(line: str) -> Override:
 def first_line(error: Exception) -> str:
     """Return the message of an error of Hydra or OmegaConf in one line."""
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
-    line = str(inner).strip().splitlines()[0]
+    line, *more = str(inner).strip().splitlines()
+    line += f" {more[0]}" if more and line.endswith(":") else ""
     if not isinstance(error, OverrideParseException):
         return line
     if line.startswith(OPAQUE) or " expecting {" in line:  # the message names tokens of Hydra's parser

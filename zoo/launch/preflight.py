@@ -18,6 +18,7 @@ TOP = {
     **{"loss": Loss, "keep_weights": bool | Literal["auto"]},
 }
 OPTIONAL = ("start", "adaptation")  # keys that a cell has only if it uses them
+WHOLE, FIRST = ("sweep", "experiment"), "# @package _global_"  # groups whose yamls stand for whole configs
 POSITIVE = ("d_model", "n_layers", "lr", "population")
 
 
@@ -42,7 +43,8 @@ class Validator:
 def _top_level(cell: Cell) -> list[str]:
     config = cell.config
     valid = [*TOP, *GROUPS, *OPTIONAL]
-    errors = [unknown("key", key, valid) for key in config if key not in valid]
+    errors = [f"the first line of {key}/NAME.yaml must be {FIRST!r}." for key in WHOLE if key in config]
+    errors += [unknown("key", key, valid) for key in config if key not in (*valid, *WHOLE)]
     errors += [line for key, hint in TOP.items() for line in arguments.ill_typed(key, config[key], hint)]
     if not errors and not config["results"]:
         errors = ["results (='') must name a folder, such as results/demo."]

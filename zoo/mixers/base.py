@@ -56,7 +56,11 @@ class Mixer(nn.Module, Part, ABC, Generic[State]):
 
     def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
         """Mix `x` as `extend` does, in a model whose layers may read from each other (Linked)."""
-        return *self.extend(x, state), {}
+        mixed = self.extend(x, state)
+        if not isinstance(mixed, tuple) or len(mixed) != 2:
+            name = f"{type(self).__name__}.extend"
+            raise ValueError(f"{name} must return (outputs, state), and returned a {type(mixed).__name__}.")
+        return *mixed, {}
 
     def forward_linked(self, x: Seq, read: Links) -> tuple[Seq, Links]:
         """Mix a whole sequence, in a model whose layers may read from each other (Linked)."""

@@ -96,7 +96,8 @@ def build(
     files = yamls_of("task") if files is None else files
     if name not in files:
         raise ValueError(unknown("task", name, files))
-    config = changed("task", settings_of(files[name]), [setting(f"task.{word}") for word in settings])
+    words = [setting(f"task.{word.removeprefix('task.')}") for word in settings]
+    config = changed("task", settings_of(files[name]), words)
     given: Any = OmegaConf.to_container(OmegaConf.create({"seed": seed, "task": config}), resolve=True)
     for line in out_of_bounds(given) or section("task", given["task"], Task):
         raise ValueError(line)

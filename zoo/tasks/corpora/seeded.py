@@ -68,11 +68,6 @@ class Seeded:
         rows = -torch.special.xlogy(self.transitions, self.transitions).sum(1)
         return float(self._usual @ rows)
 
-    @property
-    def best_accuracy(self) -> float:
-        """Return the probability of the most likely letter after the last one."""
-        return float(self._usual @ self.transitions.max(1).values)
-
     @cached_property
     def _usual(self) -> Float[Tensor, " K"]:
         """Return the frequency of each letter in the long run."""
