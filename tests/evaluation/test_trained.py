@@ -237,7 +237,7 @@ def test_a_trusted_module_is_imported(plant: Plant, tmp_path: Path, ask: Ask) ->
     with pytest.raises(ValueError, match="which is no part of zoo"):
         zoo.load(one, trusted=["planted"])
     assert not mark.exists()
-    assert type(zoo.load(one, trusted=["planted_mine"]).model.mixers[-1]).__name__ == "X"
+    assert type(zoo.load(one, trusted="planted_mine").model.mixers[-1]).__name__ == "X"
     assert mark.exists()
     (tmp_path / "conf" / "mixer").mkdir(parents=True)
     (tmp_path / "conf" / "mixer" / "mine.yaml").write_text("_target_: planted_mine.Other\n")

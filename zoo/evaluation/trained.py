@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ class Trained:
 
     model: SequenceModel
     task: Task
-    cell: Cell
-    record: dict[str, Any]
+    cell: Cell = field(repr=False)
+    record: dict[str, Any] = field(repr=False)
     coder: StateCoder | None = None
 
     @property

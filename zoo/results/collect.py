@@ -194,10 +194,10 @@ def _quoted(text: str) -> str:
 
 
 def _absent(failed: list[str], unfinished: int) -> list[str]:
-    lines = [f"{len(failed)} failed cells are no rows:"] if failed else []
+    lines = [f"cells that failed, and have no row ({len(failed)}):"] if failed else []
     lines += [f"  {line}" for line in failed[:NAMED]]
     lines += [f"  and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
-    lines += [f"{unfinished} cells are not through: python -m zoo.status says which"] if unfinished else []
+    lines += [f"cells that are not through ({unfinished}): python -m zoo.status says which"] if unfinished else []
     return lines
 
 

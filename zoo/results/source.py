@@ -69,12 +69,13 @@ def check_trusted(path: str, config: Mapping[str, Any], trusted: Iterable[str], 
     path: of the config, for the message.  trusted: dotted names of modules or packages.  results: the folder
     or archive that holds the record; code inside it is never trusted.
     """
+    modules = [trusted] if isinstance(trusted, str) else [*trusted]
     groups = ("task", "block", "mixer", "model")
     for name in dict.fromkeys(name for group in groups for name in targets(config.get(group))):
         if name.startswith("zoo."):
             continue
         named = f"{visible(name)}, which is no part of zoo"
-        if not any(name.startswith(f"{module}.") for module in trusted):
+        if not any(name.startswith(f"{module}.") for module in modules):
             raise ValueError(
                 f"{path} names {named}: what a record names is imported only where you name its module: "
                 f"trusted=[{visible(name.rpartition('.')[0])!r}] or on a command line --trust, --config-dir."
