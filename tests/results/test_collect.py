@@ -147,7 +147,7 @@ def test_cells_without_a_record_are_counted(tmp_path: Path, run: Run):
     lines = run.done(collect.main, home).splitlines()
     assert lines[0].startswith("2 records") and "scores by group" in lines[1]
     assert lines[2:4] == ["cells that failed, and have no row (25):", "  b-00: RuntimeError: 0"]
-    assert lines[-2:] == ["  and 5 more", "cells that are not through (1): python -m zoo.status says which"]
+    assert lines[-2:] == ["  and 5 more", "not through (1): python -m zoo.status says which"]
     assert list(pd.read_csv(home / "collected.csv").status) == [RECORD["status"], "diverged"]
     assert {*results_table.load(home).run_id} == {"a-1", "a-2"}
 

@@ -19,7 +19,12 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    InterpolationKeyError,
+    OmegaConfBaseException,
+)
 
 from zoo.common.checks import unknown
 from zoo.config import yamls
@@ -131,6 +136,9 @@ class Composer:
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
             return unknown("key", cause.full_key, settable(self._keys(groups)))
+        if isinstance(cause, InterpolationKeyError):
+            name = first_line(cause).split("'")[1]
+            return f"{cause.full_key}=${{{name}}}: {unknown('key', name, settable(self._keys(())))}"
         return f"{first_line(error)} [{' '.join(overrides)}]"
 
     def mistakes(self, overrides: Iterable[str]) -> list[str]:

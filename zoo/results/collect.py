@@ -197,7 +197,7 @@ def _absent(failed: list[str], unfinished: int) -> list[str]:
     lines = [f"cells that failed, and have no row ({len(failed)}):"] if failed else []
     lines += [f"  {line}" for line in failed[:NAMED]]
     lines += [f"  and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
-    lines += [f"cells that are not through ({unfinished}): python -m zoo.status says which"] if unfinished else []
+    lines += [f"not through ({unfinished}): python -m zoo.status says which"] if unfinished else []
     return lines
 
 
