@@ -99,7 +99,7 @@ def page(
     used = used_scalars(study)
     yield from _use_and_recall(points, used)
     yield "\n## Each memory\n"
-    yield from cards(study, shown, used, of_interference)
+    yield from cards(study, shown, used, (of_interference, of_block, of_take_off))
 
 
 def _at_sizes(points: pd.DataFrame, stayed: set[str]) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Write a card of each mixer: what it keeps, its points by slice, and its answers in other studies."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 import yaml
@@ -11,23 +11,33 @@ from zoo.config.paths import CONF
 from ..figures.effective_state import ABOVE, of_all_layers
 from ..figures.gallery import Study
 from ..figures.interference import ANOTHER, LATEST, OLDEST, shares_of
+from ..figures.plane import by_kind
 from ..figures.rounded import FORMATS, rounded
 from ..pareto import Pareto
 from ..records.cells import slices
-from .markdown import head, row, starred
+from ..statistics import ranks, scored
+from ..statistics.takeoff import soonest
+from .markdown import head, in_words, row, starred
+from .take_off import ends
 
 
 def cards(
-    study: Study, shown: Pareto, used: Mapping[str, float], of_interference: Study | None
+    study: Study, shown: Pareto, used: Mapping[str, float], elsewhere: Sequence[Study | None]
 ) -> Iterator[str]:
-    """Yield the lines of all cards; used: point -> scalars of its state that matter."""
+    """Yield the lines of all cards.
+
+    used: point -> scalars of its state that matter.  elsewhere: the studies of overwritten keys, of many
+    tasks and of take-off; None: it is not there.
+    """
     points, order = shown.points, slices(study.table, "test")
     known = {"used": {point: f"{scalars:,.0f}" for point, scalars in used.items()}} | _rounded(study)
-    elsewhere = _overwritten(of_interference) if of_interference else {}
+    ways = zip((_overwritten, _tasks, _begins), elsewhere, strict=True)
+    others = [way(other) for way, other in ways if other]
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
         yield from _keeps(str(mixer), group["label"].iloc[0])
         yield from _scores(group, shown.by_slice, order, known)
-        yield f"\n{elsewhere[str(mixer)]}\n" if str(mixer) in elsewhere else ""
+        lines = [each[str(mixer)] for each in others if str(mixer) in each]
+        yield "\n".join(["", *lines, ""]) if lines else ""
 
 
 def _keeps(mixer: str, label: str) -> Iterator[str]:
@@ -71,6 +81,28 @@ def _overwritten(study: Study) -> dict[str, str]:
         )
         mixer = group["mixer"].iloc[0]
         lines[mixer] = "\n".join(filter(None, [lines.get(mixer), line]))
+    return lines
+
+
+def _tasks(study: Study) -> dict[str, str]:
+    """Return mixer -> a line on its scores in each task of a complete block."""
+    points, lines = ranks.complete(scored.means(study.table)), dict[str, str]()
+    for mixer, group in points.groupby("mixer"):
+        rows = sorted(group.to_dict("records"), key=lambda point: by_kind(point["task"]))
+        where = f"[{len(rows)} tasks](#{len(rows)}-tasks-one-size), set as in `sweeps/atlas_block.yaml`"
+        scores = ", ".join(f"{point['task']} {in_words(point, 2)}" for point in rows)
+        lines[str(mixer)] = f"- {where}: {scores}."
+    return lines
+
+
+def _begins(study: Study) -> dict[str, str]:
+    """Return mixer -> a line on how soon its cells take off at the learning rate that is soonest."""
+    lines = dict[str, str]()
+    for mixer, group in soonest(ends(study)).groupby("mixer"):
+        low, mean, high = (f"{group['step'].agg(of):,.0f}" for of in ("min", "mean", "max"))
+        steps = f"[Takes off](#how-soon-each-memory-begins) after {mean} steps in the mean ({low} to {high})"
+        seeds = f"{sum(group['off'].tolist())} of {len(group)} seeds"
+        lines[str(mixer)] = f"- {steps}, {seeds}, at lr {group['lr'].iloc[0]:g}, the soonest."
     return lines
 
 

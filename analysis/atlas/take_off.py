@@ -25,7 +25,7 @@ slice ({hard}).
 def ends(study: Study) -> pd.DataFrame:
     """Return run_id, point, and off: whether the cell has taken off by its end."""
     table = cells.named(study.table)
-    about = table.drop_duplicates("run_id")[["run_id", "point", "series", "lr"]]
+    about = table.drop_duplicates("run_id")[["run_id", "point", "mixer", "series", "lr"]]
     return takeoffs(study.metrics, table).merge(about, on="run_id")
 
 

@@ -92,6 +92,8 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "Begun, and not in the table: Retnet." in lines
     assert "of 1 cells each" in " ".join(lines)
     assert "| Attention | 100 | 100 | 100 | 100 |" in lines and "| Gla | - | - | - | - |" in lines
+    words = "mqar 0.90, noisy_ar 0.87, copy 0.89, induction 0.88"
+    assert f"- [4 tasks](#4-tasks-one-size), set as in `sweeps/atlas_block.yaml`: {words}." in lines
     assert "| Based | 0.30 | 0.30 | 0.30 |" in lines and "| Gla |  |  |  |" in lines
     assert "| Based | 150 |" in lines  # the mean over two slices, of which one has two layers
     assert "| Based | 2.14 pairs | 7.13 tokens |" in lines
@@ -117,6 +119,8 @@ def test_take_off_is_given_at_each_rate_and_recall_at_the_soonest(archives: Path
     lines = run(atlas.main, archives)[0].splitlines()
     assert "| mixer | lr 0.01 | lr 0.03 | then |" in lines
     assert "| Based | 100 | 100 | 2: 0.95 |" in lines and "| Mamba | 100 (1) |  | 0 |" in lines
+    begins = "- [Takes off](#how-soon-each-memory-begins) after 100 steps in the mean (100 to 100)"
+    assert f"{begins}, 2 of 2 seeds, at lr 0.03, the soonest." in lines
 
 
 def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run: Run) -> None:
