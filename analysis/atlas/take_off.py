@@ -17,15 +17,15 @@ OF_SURVIVAL = """
 Training steps until a cell has taken off: the mean of up to {seeds} seeds, for each learning rate
 ([shares of seeds](figures/atlas_takeoff/takeoff.png)). A cell that never takes off counts with its last step;
 in brackets is how many have, where that is not all. **Then**: at the rate that is soonest, how many cells
-have reached 0.9 of the validation slice ({easy}), at which they end, and what these have of the hardest test
-slice ({hard}).
+have reached 0.9 of the validation slice ({easy}), at which they end, after how many
+steps in the mean, and what these have of the hardest test slice ({hard}).
 """
 
 
 def ends(study: Study) -> pd.DataFrame:
     """Return run_id, point, and off: whether the cell has taken off by its end."""
     table = cells.named(study.table)
-    about = table.drop_duplicates("run_id")[["run_id", "point", "mixer", "series", "lr"]]
+    about = table.drop_duplicates("run_id")[["run_id", "point", "mixer", "series", "lr", "steps"]]
     return takeoffs(study.metrics, table).merge(about, on="run_id")
 
 
@@ -54,8 +54,9 @@ def _mean_steps(group: pd.DataFrame) -> str:
 
 def _then(group: pd.DataFrame) -> str:
     """Return in words what the cells of one rate that have learned the easy slice have of the hard one."""
-    known = group.loc[group["easy"] >= ENOUGH, "hard"]
-    return f"{len(known)}: {known.mean():.2f}" if len(known) else "0"
+    known = group.loc[group["easy"] >= ENOUGH]
+    steps, hard = known["steps"].mean(), known["hard"].mean()
+    return f"{len(known)} after {steps:,.0f}: {hard:.2f}" if len(known) else "0"
 
 
 def take_off(points: pd.DataFrame, ended: pd.DataFrame) -> Iterator[str]:

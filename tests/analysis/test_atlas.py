@@ -118,7 +118,7 @@ def test_take_off_is_given_at_each_rate_and_recall_at_the_soonest(archives: Path
     archive(study.write(archives.parent / "t", records), archives / "atlas_takeoff.zip")
     lines = run(atlas.main, archives)[0].splitlines()
     assert "| mixer | lr 0.01 | lr 0.03 | then |" in lines
-    assert "| Based | 100 | 100 | 2: 0.95 |" in lines and "| Mamba | 100 (1) |  | 0 |" in lines
+    assert "| Based | 100 | 100 | 2 after 100: 0.95 |" in lines and "| Mamba | 100 (1) |  | 0 |" in lines
     begins = "- [Takes off](#how-soon-each-memory-begins) after 100 steps in the mean (100 to 100)"
     assert f"{begins}, 2 of 2 seeds, at lr 0.03, the soonest." in lines
 
