@@ -1,6 +1,7 @@
 """Write a card of each mixer: what it keeps, its points by slice, and its answers in other studies."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 import yaml
@@ -20,6 +21,8 @@ from ..statistics.takeoff import soonest
 from .markdown import head, in_words, row, starred
 from .take_off import ends
 
+SPEEDS = Path(__file__).parents[2] / "benchmarks" / "tables" / "mixers" / "train.csv"
+
 
 def cards(
     study: Study, shown: Pareto, used: Mapping[str, float], elsewhere: Sequence[Study | None]
@@ -32,7 +35,7 @@ def cards(
     points, order = shown.points, slices(study.table, "test")
     known = {"used": {point: f"{scalars:,.0f}" for point, scalars in used.items()}} | _rounded(study)
     ways = zip((_overwritten, _tasks, _begins), elsewhere, strict=True)
-    others = [way(other) for way, other in ways if other]
+    others = [*(way(other) for way, other in ways if other), _speeds()]
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
         yield from _keeps(str(mixer), group["label"].iloc[0])
         yield from _scores(group, shown.by_slice, order, known)
@@ -82,6 +85,15 @@ def _overwritten(study: Study) -> dict[str, str]:
         mixer = group["mixer"].iloc[0]
         lines[mixer] = "\n".join(filter(None, [lines.get(mixer), line]))
     return lines
+
+
+def _speeds() -> dict[str, str]:
+    """Return mixer -> a line on the time of a training step, from the table in benchmarks/."""
+    if not SPEEDS.exists():
+        return {}
+    rows = pd.read_csv(SPEEDS).to_dict("records")
+    of = "attention's ([one core, 256 tokens, both layers](../benchmarks/tables/mixers/train.md))"
+    return {row["mixer"]: f"- A training step takes {row['of_attention']:.2g} times {of}." for row in rows}
 
 
 def _tasks(study: Study) -> dict[str, str]:
