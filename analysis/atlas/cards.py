@@ -91,9 +91,9 @@ def _speeds() -> dict[str, str]:
     """Return mixer -> a line on the time of a training step, from the table in benchmarks/."""
     if not SPEEDS.exists():
         return {}
-    rows = pd.read_csv(SPEEDS).to_dict("records")
+    rows = pd.read_csv(SPEEDS).query("mixer != 'attention'").to_dict("records")
     of = "attention's ([one core, 256 tokens, both layers](../benchmarks/tables/mixers/train.md))"
-    return {row["mixer"]: f"- A training step takes {row['of_attention']:.2g} times {of}." for row in rows}
+    return {row["mixer"]: f"- A training step takes {row['of_attention']:.2f} times {of}." for row in rows}
 
 
 def _tasks(study: Study) -> dict[str, str]:
