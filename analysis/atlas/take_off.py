@@ -17,13 +17,13 @@ OF_SURVIVAL = """
 Training steps until a cell has taken off: the mean of up to {seeds} seeds, for each learning rate
 ([shares of seeds](figures/atlas_takeoff/takeoff.png)). A cell that never takes off counts with its last step;
 in brackets is how many have, where that is not all. **Then**: at the rate that is soonest, how many cells
-have reached 0.9 of the validation slice ({easy}), at which they end, after how many
+have reached {enough} of the validation slice ({easy}), at which they end, after how many
 steps in the mean, and what these have of the hardest test slice ({hard}).
 """
 
 
 def ends(study: Study) -> pd.DataFrame:
-    """Return run_id, point, and off: whether the cell has taken off by its end."""
+    """Return run_id, what the cell is, step, and off: whether it has taken off by its end."""
     table = cells.named(study.table)
     about = table.drop_duplicates("run_id")[["run_id", "point", "mixer", "series", "lr", "steps"]]
     return takeoffs(study.metrics, table).merge(about, on="run_id")
@@ -38,7 +38,7 @@ def survival(study: Study) -> Iterator[str]:
         ended[column] = [scores[*of, run] for run in ended["run_id"]]
     count, rates = ended.groupby(["point", "lr"]).size().max(), sorted(ended["lr"].unique())
     in_words = [cells.slices_in_words([name]) for name in (easy, hard)]
-    yield OF_SURVIVAL.format(seeds=count, easy=in_words[0], hard=in_words[1])
+    yield OF_SURVIVAL.format(seeds=count, enough=ENOUGH, easy=in_words[0], hard=in_words[1])
     yield from head(["mixer", *(f"lr {rate:g}" for rate in rates), "then"])
     groups = dict(iter(soonest(ended).groupby("series")))
     for name in sorted(groups, key=lambda name: groups[name]["step"].mean()):

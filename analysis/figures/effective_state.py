@@ -7,6 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from zoo.common.checks import at_least
+
 from ..drawing import page
 from ..drawing.style import GREY, INK, PALE, Style, small
 from ..records import cells
@@ -46,7 +48,7 @@ def figure(study: Study, style: Style) -> Picture:
 def bars(study: Study) -> pd.DataFrame:
     """Return one row a point (its name: series), slice and cut: kept, touched, used, entropy, needed, seeds.
 
-    ValueError, one line: there are no answers, or they lack the tolerance.
+    ValueError, one line: there are no answers, they lack the tolerance, or one is impossible.
     """
     sums = {"kept": "resident", "touched": "touched", "used": ABOVE, "entropy": "entropy"}
     whole = of_all_layers(study, sums)
@@ -54,6 +56,8 @@ def bars(study: Study) -> pd.DataFrame:
     widths = len(set(table["d_model"])) > 1
     table["series"] = [in_words(row, widths) for row in table.to_dict("records")]
     joined = whole.merge(table[["run_id", "series", "seed"]], on="run_id")
+    for cell in joined.to_dict("records"):
+        at_least(f"extend or state_size of {cell['run_id']} is wrong; its state", cell["kept"], cell["used"])
     joined["needed"] = [_needed(*each) for each in zip(joined["slice"], joined["vocab_size"], strict=True)]
     means = {name: (name, "mean") for name in (*sums, "needed")}
     grouped = joined.groupby(["slice", "cut", "series"], as_index=False)

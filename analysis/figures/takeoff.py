@@ -10,19 +10,8 @@ from ..statistics.points import in_words
 from ..statistics.takeoff import compared, share_off, soonest, takeoffs
 from .gallery import Picture, Study
 
-ABOUT = [
-    "run_id",
-    "point",
-    "seed",
-    "mixer",
-    "family",
-    "series",
-    "d_model",
-    "knobs",
-    "lr",
-    "causal",
-    "exact_decode",
-]
+ABOUT = ["run_id", "point", "seed", "mixer", "family", "series", "d_model", "knobs", "lr"]
+ABOUT += ["causal", "exact_decode"]
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -37,14 +37,23 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(folder: Path, run: Run) -> None:
-    half, lacking = cells = sorted(folder.iterdir())[:2]
+    half, old, lacking, foreign = cells = sorted(folder.iterdir())[:4]
     (half / "result.json").write_text('{"schema": 2, "run')
+    change(old, schema=1)
     change(lacking, lambda record: record.pop("seed"))
+    (foreign / "result.json").write_bytes(b"\xff\xfe\x00")
     printed, errors = run(command.main, folder, code=3)
     lines = [line for line in errors.splitlines() if line.startswith("error: not read: ")]
-    for cell, reason, line in zip(cells, ("is not complete JSON", "lacks 'seed'"), lines, strict=True):
+    reasons = "is not complete JSON", "has schema 1, this version reads schema", "lacks 'seed'", "codec can't"
+    for cell, reason, line in zip(cells, reasons, lines, strict=True):
         assert reason in line and str(cell / "result.json") in line
     assert "Based" in printed
+
+
+def test_a_folder_of_unreadable_records_is_refused(folder: Path, run: Run) -> None:
+    for each in folder.iterdir():
+        (each / "result.json").write_text("{}")
+    run.refused("^error: No record in.*schema None", command.main, folder)
 
 
 def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, run: Run) -> None:

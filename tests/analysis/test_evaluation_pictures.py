@@ -214,3 +214,9 @@ def test_points_of_one_name_are_distinguished_by_their_layers(remembered: study.
     picture = remembered.drawn(forgetting_curve)
     titles = [ax.get_title().split("\n")[0] for ax in picture.figure.axes]
     assert {"Keeps d_model=32 (Mamba2, Attention)", "Keeps d_model=64 (BaseConv, Mamba2)"} < set(titles)
+
+
+def test_repeated_answers_are_refused(remembered: study.FakeStudy) -> None:
+    remembered.answers = pd.concat([remembered.answers] * 2)
+    with pytest.raises(ValueError, match="asked in several ways"):
+        remembered.drawn(forgetting_curve)

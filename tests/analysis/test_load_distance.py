@@ -110,6 +110,13 @@ def test_the_picture_shows_the_boundary_the_trained_region_and_guesses() -> None
     assert set(drawn.tables["limits"].columns) >= {"capacity", "half_life_high", "seeds", "series"}
 
 
+def test_repeated_answers_are_refused() -> None:
+    shown = fake_study(lambda n, d: 1.0)
+    shown.answers = pd.concat([shown.answers] * 2)
+    with pytest.raises(ValueError, match="asked in several ways"):
+        shown.drawn(picture)
+
+
 def test_answers_at_a_rate_that_was_not_chosen_do_not_count() -> None:
     shown = fake_study(lambda n, d: 1.0)
     shown.table = study.table([study.record("mixer0", 0.5), study.record("mixer0", 0.9, lr=0.1)])

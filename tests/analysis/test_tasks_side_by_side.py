@@ -52,6 +52,19 @@ def test_many_tasks_have_a_column_each_and_stars(monkeypatch: pytest.MonkeyPatch
     assert made.sentences[0].endswith("Seeds differ by more than 0.3 at a star.") and len(made.rows) == 6
 
 
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        ("task=mad_recall, seq_len, noise_percent = 64, 0", "task=mad_recall"),
+        ("seq_len, num_kv_pairs = 16, 2", ""),
+        ("task=parity, mean of 2 slices: (seq_len) = (32), (64)", "task=parity"),
+        ("group=Z2", "group=Z2"),
+    ],
+)
+def test_a_load_is_named_without_its_slices(load: str, name: str) -> None:
+    assert heat_map.TESTS.sub("", load) == name
+
+
 def ruled(mixer: str, seed: int, score: dict[str, float]) -> dict[str, Any]:
     record = study.record(mixer, 0.5, seed=seed, task="ruler_lite", slices=[(256, i) for i in range(11)])
     for entry, name in zip(record["slices"], [*QUESTIONS, *QUESTIONS], strict=True):

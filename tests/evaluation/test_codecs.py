@@ -119,6 +119,19 @@ def test_the_rotation_is_of_the_key_axis() -> None:
     assert torch.equal(Codec(Form("int2", "tensor", rotate=True)).code(x), x)
 
 
+def test_nearest_loses_small_writes_and_feedback_does_not() -> None:
+    """The sum is of 400 writes of 1 / 100 of a step each, with the step set by a large entry."""
+    sums = {}
+    for rounding in ("nearest", "feedback"):
+        codec, state, left = Codec(Form("int4", "tensor", rounding)), torch.tensor([[7.0, 0.0]]), 0.0
+        for _ in range(400):
+            exact = state + torch.tensor([[0.0, 0.01]]) + left
+            state = codec.code(exact)
+            left = codec.residual.code(exact - state) if codec.residual else 0.0
+        sums[rounding] = state[0, 1].item()
+    assert sums["nearest"] == 0 and sums["feedback"] == pytest.approx(4, abs=1)
+
+
 def test_noise_and_threshold_predict_without_rounding() -> None:
     """Noise has the spread of stochastic rounding; a threshold drops moves of less than half a step."""
     draw = torch.Generator().manual_seed(4)

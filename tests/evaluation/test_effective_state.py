@@ -102,5 +102,8 @@ def test_bars_are_sums_over_layers_and_means_over_seeds():
     values, pairs = 36, 8  # as many more as the filler leaves open
     assert 0 < row["needed"] * 32 <= bits_of_different(pairs, values)
     assert len(draw("effective_state", study, SCREEN).figure.axes) == 1
+    miscounted = FakeStudy(study.table, evaluations.assign(resident=1), "effective_state")
+    with refusal(" is wrong; its state (=2) must be at least "):
+        bars(miscounted)
     smaller = FakeStudy(study.table, evaluations.assign(**{"task.vocab_size": 40.0}), "effective_state")
     assert (bars(smaller)["needed"] < rows["needed"]).all()

@@ -9,11 +9,13 @@ import yaml
 
 import zoo
 from tests.command import refusal
+from tests.evaluation.conftest import Ask
 from zoo.config.paths import CONF
 from zoo.evaluation.coded_state import StateCoder
 from zoo.evaluation.load_distance import LoadDistance
 from zoo.evaluation.state_bits import StateBits
 from zoo.evaluation.trained import Trained
+from zoo.results import load_evaluations
 
 SETTINGS: dict[str, Any] = yaml.safe_load((CONF / "evaluation" / "state_bits.yaml").read_text())
 SETTINGS |= {"formats": ["int8", "int4", "mxfp4"], "rows": 6}
@@ -83,6 +85,14 @@ def test_distances_make_rows_of_the_probe(held: Trained) -> None:
     table = state_bits(loads=[2, 3], distances=[4, 8], formats=["int4"]).table(held)
     lengths = table[["num_kv_pairs", "seq_len"]].drop_duplicates().to_numpy().tolist()
     assert lengths == [[2, 8], [2, 12], [3, 14]]  # 3 pairs have no room in 4 tokens
+
+
+def test_results_are_written_once(one: Path, ask: Ask) -> None:
+    words = [one, "evaluation=state_bits", "evaluation.formats=[int4]", "evaluation.rows=4"]
+    ask(*words)
+    assert "1 were there already" in ask(*words)[0]
+    table = load_evaluations(one.parent, "state_bits")
+    assert set(table["format"]) == {"fp32", "int4"} and set(table["evaluation.rows"]) == {4}
 
 
 @pytest.mark.parametrize(

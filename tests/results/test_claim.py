@@ -61,6 +61,12 @@ def assert_mine(folder: Path) -> None:
         assert holder and holder.pid == os.getpid()
 
 
+def test_a_claim_is_taken_and_given_back(tmp_path: Path):
+    assert lease.holder(tmp_path) is None
+    assert_mine(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_killed_holder_is_gone_and_its_folder_can_be_claimed(tmp_path: Path):
     with holding(tmp_path) as process:
         assert_busy(tmp_path, f"is being worked on by process {process.pid} of ")

@@ -169,6 +169,7 @@ BAD = [
         ("{}/old",),
         "No record in {}/old can be read; the first of 1: {}/old/b-1/result.json has schema 0, this",
     ),
+    (("{}/half",), "No record in {}/half can be read; the first of 1: {}/half/b-1/result.json is not comp"),
     (("{}/old", "--out", "/proc/nowhere/x"), "cannot write /proc/nowhere"),
 ]
 
@@ -180,9 +181,20 @@ def test_unreadable_results_are_one_line_and_no_file(
     (tmp_path / "empty").mkdir()
     store.fail(tmp_path / "failed" / "a-1", "killed")
     (put(tmp_path / "old", "b-1") / "result.json").write_text('{"schema": 0}')
+    path = put(tmp_path / "half", "b-1") / "result.json"
+    path.write_text(path.read_text()[:-100])
     before = sorted(tmp_path.iterdir())
     (tmp_path / "old.csv").write_text("yesterday's")
     line = run.line(collect.main, *(word.format(tmp_path) for word in words))
     assert line.startswith(message.replace("{}", str(tmp_path)))
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "old.csv"])
     assert (tmp_path / "old.csv").read_text() == "yesterday's"
+
+
+def test_an_unreadable_record_is_named_and_the_others_are_rows(tmp_path: Path, run: Run):
+    put(tmp_path / "some", "a-1")
+    put(tmp_path / "some", "a-2", lr="fast")
+    out, err = run(collect.main, tmp_path / "some", code=3)
+    assert out.startswith("1 record")
+    assert err.startswith(f'left out: {tmp_path}/some/a-2/result.json: lr (="fast") must be a number')
+    assert err.count("\n") == 1

@@ -95,6 +95,12 @@ def test_the_columns_are_those_of_the_schema_and_are_documented(three: Path):
     assert documented() in page, f"docs/numbers.md must hold this table:\n{documented()}"
 
 
+def test_curves_are_loaded_as_rows(three: Path):
+    curves = table.load_metrics(three)
+    assert list(curves.columns) == ["run_id", "mixer", "step", "split", "slice", "metric", "value"]
+    assert len(curves) == 3
+
+
 @pytest.mark.parametrize(
     ("content", "error", "fix"),
     [
@@ -119,6 +125,15 @@ def test_a_damaged_record_is_named_with_the_fix(three: Path, content: bytes, err
     assert len(frame) == 2 * 2 * len(NAMES)
     with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
         store.read(path.parent)
+
+
+@pytest.mark.parametrize("folder", ["missing", "empty", "file"])
+def test_a_folder_without_results_is_named(tmp_path: Path, folder: str):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for read in (table.load, table.load_metrics):
+        with pytest.raises(ValueError, match=rf"results folder .*{folder}.*: .*zoo.run"):
+            read(tmp_path / folder)
 
 
 def test_an_unwritable_folder_is_refused(tmp_path: Path):

@@ -125,6 +125,13 @@ def test_the_command_prints_counts_errors_and_sweeps(home: Path, run: Run):
     words = ("RuntimeError: no", "a-failed/error.txt", "silent for 10 min", "step 100", "abcd1234")
     assert [word for word in (*words, "zoo.run -m x") if word not in out] == []
     assert "more rows" not in out
+
+
+def test_several_folders_are_listed_in_order(home: Path, run: Run):
+    shutil.copytree(home, home.parent / "other")
+    out = run.done(status.main, home, home.parent / "other")
+    assert out.count("9 cells: 1 done") == 2
+    assert out.index(str(home)) < out.index("9 cells") < out.index(str(home.parent / "other"))
     assert run(status.main, home, home, "--watch", code=2)[1] == "--watch looks at one folder: name one.\n"
 
 

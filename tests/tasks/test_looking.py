@@ -78,6 +78,7 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
     ("argv", "words"),
     [
         (["mqra"], "unknown task mqra; did you mean mqar"),
+        (["mqar", "filer=safe"], "unknown key task.filer; did you mean task.filler"),
         (["mqar", "task.filer=safe"], "unknown key task.filer; did you mean task.filler"),
         (["mqar", "vocab_size=["], "cannot read task.vocab_size=[: a word is key=value"),
         (["mqar", "vocab_size=${"], "cannot read task.vocab_size=${: a word is key=value"),

@@ -143,7 +143,13 @@ def test_a_logger_gets_every_score_and_the_cells_folder(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("batch_size", "seq_len", "device", "rows"),
-    [(32, 64, "cpu", 32), (32, 64, "cuda", 256), (32, 65536, "cuda", 32), (2, 4096, "cuda", 4)],
+    [
+        (32, 64, "cpu", 32),
+        (32, 64, "cuda", 256),
+        (32, 1024, "cuda", 64),
+        (32, 65536, "cuda", 32),
+        (2, 4096, "cuda", 4),
+    ],
 )
 def test_a_gpu_evaluates_more_rows_at_once(batch_size: int, seq_len: int, device: str, rows: int):
     assert rows_at_once(batch_size, seq_len, device) == rows
