@@ -16,24 +16,33 @@ from torch import Tensor
 
 from tests.command import ROOT, written
 from tests.kernels.agreement import members_as_alone, results, upstreams_of
-from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, gated_linear_attention, single
+from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, single
+from tests.kernels.cases import gated_linear_attention as gated_attention
+from tests.kernels.cases import gated_slot_attention as slot_attention
 from tests.kernels.cases import selective_scan as scanned
 from zoo.kernels import delta_rule as delta
 from zoo.kernels import dplr_delta_rule as dplr
 from zoo.kernels import gated_linear_attention as gla
+from zoo.kernels import gated_slot_attention as slots
 from zoo.kernels import selective_scan as scan
 from zoo.kernels import short_conv as conv
 from zoo.kernels.choice import kernels
 from zoo.kernels.common.native import FLAGS, Missing, Native, _warn, folder, library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-OPS = {"selective_scan": scan, "short_conv": conv, "gla": gla, "delta_rule": delta, "dplr": dplr}
-LIBRARIES = SCAN, CONV, GLA, DELTA, DPLR = [op.native.NATIVE for op in OPS.values()]
+OPS = {"scan": scan, "conv": conv, "gla": gla, "delta": delta, "dplr": dplr, "slots": slots}
+LIBRARIES = SCAN, CONV, GLA, DELTA, DPLR, SLOTS = [op.native.NATIVE for op in OPS.values()]
 NATIVES = pytest.mark.parametrize("native", LIBRARIES, ids=OPS)
 
 
 def gated(length: int, per: str, strongest: float = 1.0) -> list[Tensor]:
-    return gated_linear_attention(length, per, strongest, True)
+    return gated_attention(length, per, strongest, True)
+
+
+def slotted(length: int, strongest: float) -> list[Tensor]:
+    """q, k, v, write, log_decay, and the slots' keys and values."""
+    *inputs, state = slot_attention(length, strongest, True)
+    return [*inputs, *state]
 
 
 def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
@@ -66,6 +75,8 @@ CASES = [
             (gla, gated(20, "head")),
         )
     ),
+    *((slots, slotted(*case)) for case in ((16, 1.0), (37, 80.0))),
+    (slots, slotted(20, 1.0)[:5]),
     *((scan, scanned(*s)) for s in (*SCANS, (3, 40, 37, 5))),
     *((conv, convolved(*s)) for s in ((3, 11, 21, 4), (2, 2, 5, 6), (2, 1, 4, 1))),
     *((conv, convolved(2, 7, 5, 3)[:given]) for given in (3, 2)),
@@ -78,13 +89,25 @@ EACH = pytest.mark.parametrize(
         (gla, lambda: gated(20, "head")),
         (delta, lambda: delta_rule(20, True, True, 2)),
         (dplr, lambda: dplr_delta_rule(20, 1.0, True)),
+        (slots, lambda: slotted(20, 1.0)),
     ],
 )
 
 
 def forms(op: ModuleType) -> tuple[Callable, Callable]:
     """Return the op's form in C and its definition."""
-    return op.OP.forms["native"], op.OP.forms["reference"]
+    both = op.OP.forms["native"], op.OP.forms["reference"]
+    return both if op is not slots else tuple(map(flat, both))
+
+
+def flat(form: Callable) -> Callable:
+    """Return gated slot attention that takes and returns keys and values, not a pair of them."""
+
+    def run(*inputs: Tensor) -> tuple[Tensor, ...]:
+        y, state = form(*inputs[:5], inputs[5:] or None)
+        return y, *state
+
+    return run
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -119,6 +142,7 @@ def ran() -> str:
         delta.delta_rule(*single(delta_rule(5, True, True)))
         dplr.dplr_delta_rule(*single(dplr_delta_rule(5, 1.0, True)))
         gla.gated_linear_attention(*single(gated(5, "head")))
+        slots.gated_slot_attention(*single(slotted(5, 1.0)[:5]))
         scan.selective_scan(*single(scanned(2, 5, 3, 4)))
         conv.short_conv(*single(convolved(2, 5, 3, 4)))
     return " ".join(form.partition(" (")[0] for form in choice.record().values())
@@ -175,7 +199,7 @@ def test_a_nan_stays_where_it_belongs():
 
 
 def test_it_runs_on_a_cpu_in_single_precision_and_is_recorded():
-    assert ran() == "native native native native native"
+    assert ran() == " ".join(["native"] * len(OPS))
     for unfit, inputs in (
         (scan.native.unfit, scanned(2, 5, 3, 4)),
         (conv.native.unfit, convolved(2, 5, 3, 4)),
@@ -216,7 +240,7 @@ def test_without_a_library_torch_runs_and_the_record_has_the_reason(
         compiler = str(script)
     monkeypatch.setenv("CC", compiler)
     assert why in str(SCAN.absent())
-    assert ran() == "chunked chunked chunked fused_loop shifted"
+    assert ran() == "chunked chunked chunked chunked fused_loop shifted"
     with kernels("auto") as choice:
         scan.selective_scan(*single(scanned(2, 5, 3, 4)))
     assert choice.record() == {"selective_scan": f"fused_loop (no native: {SCAN.absent()})"}
@@ -243,6 +267,8 @@ def test_a_failed_compilation_names_the_line(tmp_path: Path):
         (DELTA, "(t + 1) % n == 0", "t % n == 0"),
         (DPLR, "erased * u[d]", "key * u[d]"),
         (DPLR, "to_a += p[d] * du[d]", "to_a += g[d] * du[d]"),
+        (SLOTS, "sum += q_[d] * s[d]", "sum += k_[d] * s[d]"),
+        (SLOTS, "dk_[d] += here * share", "dk_[d] += here * decay"),
         (CONV, "at_most(K - 1, t + lead)", "at_most(K - 2, t + lead)"),
         (CONV, "dbias[c] += own_bias[c]", "dbias[c] += 0"),
     ],
@@ -257,7 +283,7 @@ def test_a_library_that_computes_something_else_is_not_taken(
     monkeypatch.setattr("zoo.kernels.common.native.FLAGS", tuple(f.replace("-O3", "-O0") for f in FLAGS))
     forget()
     assert "off the form in torch" in str(native.absent())
-    assert ran().count("native") == len(OPS) - 1
+    assert ran().count("native") == len(OPS) - (2 if native is GLA else 1)  # slots' values pass GLA
     forget()
 
 

@@ -26,6 +26,11 @@ static inline float power_of_two(float x) {
     return p * scale.value;
 }
 
+static inline void exponentials(long n, in x, out y) {
+    SIDE_BY_SIDE
+    for (long i = 0; i < n; i++) y[i] = power_of_two(x[i] * LOG2_E);
+}
+
 /* Where the scalars of tensor `which` for row b, head h and step t begin; strides: three a tensor. */
 static inline long place(const long *strides, long which, long b, long h, long t) {
     const long *s = strides + 3 * which;

@@ -31,6 +31,11 @@ class Recurrence(Folding):
         del given
         return 1
 
+    @staticmethod
+    def read(given: Sequence[Tensor]) -> int:
+        """Return the number of channels of y: V."""
+        return given[2].shape[3]
+
     @classmethod
     def forward(cls, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         """Go step by step, and save the state before every block."""
@@ -38,7 +43,7 @@ class Recurrence(Folding):
         given = [_rows(s) for s in given]
         last = state.clone(memory_format=torch.contiguous_format)
         B, *sizes = _sizes(given, cls.number(given))
-        y = _by_time(given[0], given[2].shape[3])
+        y = _by_time(given[0], cls.read(given))
         starts = last.new_empty(B, sizes[0], -(-sizes[1] // BLOCK), *sizes[2:4])
         strides = _strides(given)
 

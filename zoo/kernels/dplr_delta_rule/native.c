@@ -13,8 +13,7 @@
 /* One step, from `past` into `state`, which may be the same; decay: [K], u: [V], y: [V] or none. */
 BODY step_once(long K, long V, in log_decay, in q, in k, in v, in a, in b, const float *past, float *state,
                              out decay, out u, out y) {
-    SIDE_BY_SIDE
-    for (long i = 0; i < K; i++) decay[i] = power_of_two(log_decay[i] * LOG2_E);
+    exponentials(K, log_decay, decay);
     memset(u, 0, sizeof(float) * V);
     for (long i = 0; i < K; i++) add_scaled(V, u, a[i], past + i * V);
     for (long i = 0; i < K; i++) {

@@ -7,11 +7,6 @@
 
 #include "../common/native.h"
 
-static inline void decays_of(long G, in log_decay, out decay) {
-    SIDE_BY_SIDE
-    for (long n = 0; n < G; n++) decay[n] = power_of_two(log_decay[n] * LOG2_E);
-}
-
 /* state: [B H K V], the first one, then the last.  starts: [B H n K V].  scratch: G. */
 BODY forward_of(long B, long H, long T, long K, long G, long Q, const long *strides, in q, in k, in v, in log_decay,
                 out state, out starts, out y, float *scratch, long V) {
@@ -25,7 +20,7 @@ BODY forward_of(long B, long H, long T, long K, long G, long Q, const long *stri
                     memcpy(starts, state, sizeof(float) * K * V);
                     starts += K * V;
                 }
-                decays_of(G, log_decay + place(strides, 3, b, h, t), scratch);
+                exponentials(G, log_decay + place(strides, 3, b, h, t), scratch);
                 memset(y_, 0, sizeof(float) * V);
                 for (long n = 0; n < K; n++) {
                     out s = state + n * V;
@@ -53,7 +48,7 @@ BODY backward_of(long B, long H, long T, long K, long G, long Q, const long *str
                     const long t = first + i;
                     const float *k_ = k + place(strides, 1, b, h, t), *before = i ? states + (i - 1) * size : start;
                     in v_ = v + place(strides, 2, b, h, t);
-                    decays_of(G, log_decay + place(strides, 3, b, h, t), decays + i * G);
+                    exponentials(G, log_decay + place(strides, 3, b, h, t), decays + i * G);
                     for (long n = 0; n < K; n++) {
                         out s = states + i * size + n * V;
                         in past = before + n * V;

@@ -4,9 +4,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import op
+from zoo.kernels.gated_slot_attention import native
 from zoo.kernels.gated_slot_attention.reference import Slots
 
-OP = op(__name__, "reference", "chunked")
+OP = op(__name__, "reference", "native", "chunked")
 
 
 def gated_slot_attention(
@@ -22,8 +23,9 @@ def gated_slot_attention(
 
     M slots; log_decay <= 0.  state: (Keys, Values) before the first token; None: zeros.  No scale inside.
     """
-    usual = "reference" if q.shape[-2] == 1 else "chunked"
-    return OP.run(usual, q, k, v, write, log_decay, state)
+    inputs = (q, k, v, write, log_decay)
+    of_many = "chunked" if native.unfit(*inputs, *(state or ())) else "native"
+    return OP.run("reference" if q.shape[-2] == 1 else of_many, *inputs, state)
 
 
 __all__ = ["OP", "Slots", "gated_slot_attention"]

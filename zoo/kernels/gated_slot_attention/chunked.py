@@ -27,14 +27,15 @@ def gated_slot_attention_chunked(
 ) -> tuple[Tensor, Slots]:
     """Make the logits in chunks, then read the values in chunks."""
     keys, values = (None, None) if state is None else state
-    logits, keys = _logits(q, k, write, log_decay, keys)
+    logits, keys = logits_chunked(q, k, write, log_decay, keys)
     y, values = gated_linear_attention_chunked(logits.softmax(-1), write, v, log_decay, values)
     return y, (keys, values)
 
 
-def _logits(
+def logits_chunked(
     q: Tensor, k: Tensor, write: Tensor, log_decay: Tensor, keys: Float[Tensor, "B H M K"] | None
 ) -> tuple[Float[Tensor, "B H T M"], Float[Tensor, "B H M K"]]:
+    """Return the logits of every slot at every token, and the last keys."""
     length = q.shape[-2]
     size = min(CHUNK_OF_CHANNELS, power_of_two(length))
     q, k, write, log_decay = (chunks(s, size) for s in (q, k, write, log_decay))
