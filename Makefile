@@ -53,7 +53,6 @@ LONG := task=mqar_single task.seq_len=256 task.num_kv_pairs=64 task.vocab_size=8
 bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(ONE) -m zoo.bench train -m mixer=attention,based d_model=64,128 lr=0.001 $(FIG2)
 	$(ONE) -m zoo.bench train -m 'mixer=glob(*)' 'model.layers=[mixer]' --forms zoo $(LONG) --out benchmarks/tables/mixers
-	$(ONE) -m zoo.bench head $(FIG2)
 	$(ONE) -m zoo.bench data $(FIG2)
 	$(ONE) -m zoo.bench data -m 'task=glob(*)' max_examples=20000 --out benchmarks/tables/tasks
 	$(ONE) -m zoo.bench prefill -m mixer=attention,based $(FIG2)

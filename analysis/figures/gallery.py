@@ -32,7 +32,7 @@ from ..statistics import scored
 # The pictures of a sweep, and of its toy form mini_NAME if mini_NAME has no line of its own.
 PICTURES = {
     "demo": ("frontier", "heat_map", "curves"),
-    "precision": ("losses",),
+    "precision": ("curves",),
     "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
     "based_fig2_cpu": ("based_fig2",),
     "based_fig3": ("based_fig3", "frontier", "curves"),

@@ -112,7 +112,7 @@ def test_labels_are_text_in_tables_csv_and_pictures(hostile: Path, tmp_path: Pat
     text = (tmp_path / "pareto.csv").read_text()
     assert not re.findall(r'(?:^|,)"?[=@+]', text, re.MULTILINE) and "'+1+1" in text
     run(statistics.main, hostile, "--out", tmp_path)
-    run(figures.main, "losses", hostile, "--out", tmp_path)
+    run(figures.main, "heat_map", hostile, "--out", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
     for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
         (home / name).symlink_to(other)
         message = rf"{name} is a link to .*other: remove it, or name the folder with --out"
-        run.refused(message, command.main, *["losses"] * (command is figures), home)
+        run.refused(message, command.main, *["heat_map"] * (command is figures), home)
         (home / name).unlink()
     (home / "figures").mkdir()
     (tmp_path / "precious").write_text("mine")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis.drawing import ends
+from analysis.drawing.curves import training_losses
 from analysis.drawing.style import PAPER, SCREEN
 from analysis.figures import __main__ as command
 from analysis.figures import gallery
@@ -20,6 +21,7 @@ from tests.analysis import fake, study
 from tests.analysis.figure_checks import colliding, off_the_page
 from tests.command import ROOT, Run, written
 from zoo.results.archive import archive
+from zoo.results.table import load_metrics
 
 OF_NO_SWEEP = {"forgetting_curve", "knobs", "load_distance", "speed"}
 OF_A_MIXTURE = (
@@ -244,22 +246,9 @@ def test_a_picture_of_a_single_seed_names_it(tmp_path: Path, name: str) -> None:
     assert "One seed" in " ".join(picture.sentences) or "1 seed" in " ".join(picture.sentences)
 
 
-def test_losses_are_weighted_by_answers_with_a_line_for_each_precision(tmp_path: Path) -> None:
-    records = [
-        study.record(mixer, 0.5)
-        | {"precision": precision, "run_id": f"{mixer}-{place}", "point": f"{mixer}{place}"}
-        for mixer, (place, precision) in product(("based", "attention"), enumerate(("32-true", "bf16-mixed")))
-    ]
-    picture = study.drawn("losses", tmp_path / "two", records)
-    assert picture.rows.loc[picture.rows["run_id"] == "based-0", "loss"].tolist() == [3.0, 0.5]
-    panels = {ax.get_title(): ax.get_legend() for ax in picture.figure.axes}
-    assert set(panels) == {"Based", "Attention"}
-    for legend in panels.values():
-        assert legend is not None
-        assert [text.get_text() for text in legend.get_texts()] == [
-            "precision=32-true",
-            "precision=bf16-mixed",
-        ]
+def test_a_training_loss_is_the_mean_over_the_answers(tmp_path: Path) -> None:
+    metrics = load_metrics(study.write(tmp_path, [study.record("based", 0.5)]))
+    assert training_losses(metrics)["loss"].tolist() == [3.0, 0.5]
 
 
 def test_mixers_are_sorted_by_their_middle_size_and_marks_grow_with_the_state(tmp_path: Path) -> None:

@@ -60,7 +60,6 @@ def written(folder: Path, what: str) -> list[dict[str, str]]:
         ["decode", *WORDS, "--seq-lens", "6"],
         ["ops", "--ops", "attention,taylor_attention,linear_cross_entropy"],
         ["data", "-m", "task=parity,word_problem", "max_examples=20"],
-        ["head", *WORDS],
         ["population", *WORDS, "optim.batch_size=4"],
     ],
     ids=lambda words: words[0],
@@ -199,8 +198,8 @@ def test_a_start_is_timed_beside_the_imports(monkeypatch: pytest.MonkeyPatch):
         (["data", "--rounds", "0"], "--rounds (=0) must be"),
         (["data", "--out", __file__], "is a file; give a folder for the tables."),
         (["train", "-m", "trainer.threads=1,2"], "one trainer and trainer.threads"),
-        (["head", "task.vocb_size=3"], "task.vocb_size"),
-        (["head", "--device", "cuda"], "trainer.accelerator (=gpu) needs a CUDA device"),
+        (["data", "task.vocb_size=3"], "task.vocb_size"),
+        (["train", "--device", "cuda"], "trainer.accelerator (=gpu) needs a CUDA device"),
         (["decode", "mixer=nystromformer", "--seq-lens", "4"], "has no exact decoding"),
     ],
 )

@@ -10,7 +10,6 @@ from functools import partial
 import torch
 
 from zoo.bench.data import data
-from zoo.bench.head import head
 from zoo.bench.layers import BATCH, decode, prefill
 from zoo.bench.machine import Machine
 from zoo.bench.ops import op_rows
@@ -23,7 +22,6 @@ from zoo.common.checks import one_line, one_of
 from zoo.config.cell import Cell
 from zoo.kernels.cases import cases
 from zoo.kernels.choice import ops
-from zoo.tasks.build import task_of
 from zoo.training.process import NO_CUDA
 
 LEAST_HELD = 4  # tensors as large as a layer's input that a layer holds at once: input, q, k and v
@@ -108,14 +106,6 @@ def _ops(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
             yield from op_rows(case, machine, options.rounds)
 
 
-def _head(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
-    def rows(cell: Cell) -> list[Row]:
-        segments = range(len(task_of(cell).segments("train")))
-        return [row for i in segments for row in head(cell, machine, i, options.rounds)]
-
-    return _of_all(cells, rows)
-
-
 def _each(run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     return _of_all(cells, lambda cell: run(cell, machine, options.rounds))
 
@@ -141,7 +131,6 @@ SUBJECTS: dict[str, Callable[[Sequence[Cell], Machine, Namespace], Rows]] = {
     "decode": partial(_layers, decode),
     "ops": _ops,
     "data": partial(_each, data),
-    "head": _head,
     "population": partial(_each, population),
     "startup": partial(_each, startup),
 }
