@@ -57,7 +57,6 @@ bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(ONE) -m zoo.bench data -m 'task=glob(*)' max_examples=20000 --out benchmarks/tables/tasks
 	$(ONE) -m zoo.bench prefill -m mixer=attention,based $(FIG2)
 	$(ONE) -m zoo.bench decode -m mixer=attention,based $(FIG2)
-	$(ONE) -m zoo.bench startup $(FIG2)
 	$(ONE) -m zoo.bench ops --out benchmarks/tables
 	$(ONE) -m zoo.bench population -m mixer=attention,based,mamba2 d_model=16,64 optim.batch_size=4,64 --out benchmarks/tables
 

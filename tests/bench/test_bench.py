@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from tests.kernels.agreement import outputs_of
 from tests.kernels.cases import definition, op_of
 from tests.training.tiny import tiny
 from zoo.bench import __main__ as bench
-from zoo.bench import flex, startup, steps, subjects, train
+from zoo.bench import flex, steps, subjects, train
 from zoo.bench import ops as op_rows
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import Machine
@@ -178,14 +177,6 @@ def test_memory_is_the_most_that_is_held_at_once() -> None:
         del kept
 
     assert peak_bytes(run, MACHINE) == 6000
-
-
-def test_a_start_is_timed_beside_the_imports(monkeypatch: pytest.MonkeyPatch):
-    asked = []
-    monkeypatch.setattr(startup.subprocess, "run", lambda command, **_: asked.append(command))
-    rows = startup.startup(replace(tiny(), overrides=("mixer=x",)), MACHINE, rounds=2)
-    assert len(asked) == 6 and {row.clock for row in rows} == {"wall"}
-    assert all(command[-1] == "mixer=x" for command in asked if "import torch" not in command[-1])
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,10 @@ HELP = """Times something beside its alternatives, in turn, in one run, and besi
   python -m zoo.bench ops --ops taylor_scan,attention                 the ops of zoo.kernels by themselves
   python -m zoo.bench data task=mqar_based                            making rows
   python -m zoo.bench population mixer=based                          cells one at a time and as one model
-  python -m zoo.bench startup                                         until the first step
 
 Writes WHAT.csv (a row a measurement) and WHAT.md into --out.  key=value words, -m and --config-dir are those
 of zoo.run; --device and trainer.threads say where."""
-SUBJECTS = ("train", "prefill", "decode", "ops", "data", "population", "startup")
+SUBJECTS = ("train", "prefill", "decode", "ops", "data", "population")
 TRAINERS = {"cpu": "cpu", "cuda": "gpu"}  # device -> the choice of conf/trainer
 
 

@@ -104,12 +104,8 @@ def compared(
     measured: Sequence[Timed],
     alternative: str,
     machine: Machine,
-    clock: str | None = None,
 ) -> list[Row]:
-    """Return a row for each timed form, compared with the form named `alternative`.
-
-    clock: the clock that timed the forms, if it was not the machine's.
-    """
+    """Return a row for each timed form, compared with the form named `alternative`."""
     against = next(t for t in measured if t.implementation == alternative).seconds
     return [
         Row(
@@ -133,7 +129,7 @@ def compared(
             peak_bytes=t.peak_bytes,
             device=machine.device,
             threads=machine.threads,
-            clock=clock or machine.clock,
+            clock=machine.clock,
             versions=machine.versions,
         )
         for t in measured

@@ -15,7 +15,6 @@ from zoo.bench.machine import Machine
 from zoo.bench.ops import op_rows
 from zoo.bench.population import population
 from zoo.bench.rows import Row
-from zoo.bench.startup import startup
 from zoo.bench.steps import form_of
 from zoo.bench.train import train
 from zoo.common.checks import one_line, one_of
@@ -132,5 +131,4 @@ SUBJECTS: dict[str, Callable[[Sequence[Cell], Machine, Namespace], Rows]] = {
     "ops": _ops,
     "data": partial(_each, data),
     "population": partial(_each, population),
-    "startup": partial(_each, startup),
 }
