@@ -19,7 +19,8 @@ OF_BITS = """
 
 OF_USE = """
 **Used.** How many scalars of the state matter half way through the fullest rows of training
-([effective_state](evaluation.md#ask-it-something-new)), all layers together; of one cell each."""
+([effective_state](evaluation.md#ask-it-something-new)), all layers together; of one cell each.  Beside what
+is kept, touched and needed, in `mqar`: [four bars a mixer](figures/atlas_block/effective_state.png)."""
 
 OF_LOAD = """
 **How much, and for how long** (`mqar`). How many pairs are recalled with 0.9 when nothing stands between

@@ -101,6 +101,6 @@ def _sentences(rows: pd.DataFrame) -> list[str]:
     return [
         f"{row['series']}, {row['slice']}, after {row['cut']} tokens: {row['kept']:,.0f} kept, "
         f"{row['touched']:,.0f} touched, {row['used']:,.0f} used ({row['used'] / row['kept']:.0%}; by "
-        f"entropy {row['entropy']:,.0f}), {row['seeds']} seeds."
+        f"entropy {row['entropy']:,.0f}), seeds: {row['seeds']}."
         for row in rows.sort_values("used").to_dict("records")
     ]

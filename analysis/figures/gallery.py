@@ -48,7 +48,7 @@ PICTURES = {
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "atlas_frontier": ("mixers", "frontier", "rounded"),
-    "atlas_block": ("heat_map", "plane"),
+    "atlas_block": ("heat_map", "plane", "effective_state"),
     "atlas_takeoff": ("takeoff",),  # cells end once they know enough: their accuracies say when they ended
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "heat_map"),
@@ -82,6 +82,7 @@ PART = {  # the other cells are intermediate, shorter, or read with full attenti
     "mini_adapt": "lr == 0.003",
     "mini_adapt_text": "lr == 0.003",
     "mini_adapt_learned": "mixer.top_k == 16",
+    "atlas_block/effective_state": "task == 'mqar'",  # this picture shows one task
 }
 
 
@@ -199,6 +200,8 @@ def pictures_of(sweep: str) -> tuple[str, ...]:
 def draw(name: str, study: Study, style: Style) -> Picture:
     """Make a picture.  ValueError, one line: these results cannot show it."""
     module = find(name)
+    if not study.where and (part := PART.get(f"{study.name}/{name}")):
+        study = replace(study, where=part)
     _check_task(name, module, study)
     with matplotlib.rc_context(rc(style)):
         picture = module.figure(study, style)
