@@ -35,18 +35,20 @@ def figure(study: Study, style: Style) -> Picture:
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> page.Figure:
     made, (ax,), _ = page.multiples(1, style, most=1)
-    style_of, end, handles = looks(rows), max(rows["step"].tolist()), []
+    style_of, handles = looks(rows), []
+    start, end = min(rows["step"].tolist()) / 2, max(rows["step"].tolist())
     for number, (name, group) in enumerate(rows.groupby("name")):
         look = style_of[group["series"].tolist()[0]]
         lift = 0.006 * number  # so that equal lines can be told apart
         dash = DASHES[sum(handle.get_color() == look.colour for handle in handles)]
         steps, shares = share_off(group)
-        xs, ys = [0, *steps, end], [lift, *(shares + lift), shares[-1] + lift]
-        handles += ax.step(
-            xs, ys, where="post", color=look.colour, linewidth=1.2, linestyle=dash, label=str(name)
-        )
+        xs, ys = [start, *steps, end], [lift, *(shares + lift), shares[-1] + lift]
+        line = {"color": look.colour, "linewidth": 1.2, "linestyle": dash, "label": str(name)}
+        handles += ax.step(xs, ys, where="post", **line)
         ended = group.loc[~group["off"], "step"]
         ax.plot(ended, [shares[-1] + lift] * len(ended), "|", color=look.colour, markersize=9)
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_ylim(-0.03, 1.08)
     page.finish(made, handles, caption, style, x_label="Training step", y_label="Share that has taken off")
     return made
