@@ -42,7 +42,7 @@ def block(study: Study) -> Iterator[str]:
     yield from head(["mixer", "state", *scores.columns, "mean rank"])
     names = [*scores.index.difference(rivals.index), *order.index]
     for name in names:
-        rank = f"{order[name]:.1f}" if name in order.index else ""
+        rank = f"{order[name]:.2f}" if name in order.index else ""
         yield row([str(name), states[name], *(words[name, task] for task in scores), rank])
     yield row(["chance", "", *(chance[task] for task in scores), ""])
     yield from _learned(study, names, [*scores])

@@ -71,11 +71,13 @@ def take_off(points: pd.DataFrame, ended: pd.DataFrame) -> Iterator[str]:
     if not rest:
         return
     first = sum(row["accuracy"] > rest[0]["accuracy"] for row in rows)
-    names = [f"{row['series']} ({row['off']} of {row['cells']})" for row in rest]
+    names = [
+        f"{row['series']} with {row['state_resident']:,.0f} ({row['off']} of {row['cells']})" for row in rest
+    ]
     yield f"""
 **Take-off.** A cell has taken off when it has come half way from chance to 1 on a validation slice. Of
-{len(rows)} points of about 1,600 scalars, {len(rows) - len(rest)} have taken off with all their cells,
-at both learning rates. They have the first {first} places, so there the order does not depend on who has
-taken off. The rest have cells that did not, and some of them hold too little for the easiest rows:
-{", ".join(names)}.
+{len(rows)} points of {MIDDLE[0]:,} to {MIDDLE[1]:,} scalars, {len(rows) - len(rest)} have taken off with
+all their cells, at both learning rates. They have the first {first} places, so there the order does not
+depend on who has taken off. The rest (with their scalars) have cells that did not, and some of them hold too
+little for the easiest rows: {", ".join(names)}.
 """

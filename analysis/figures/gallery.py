@@ -79,8 +79,7 @@ PICTURES = {
 MINI = "mini_"
 PART = {  # the other cells are intermediate, shorter, or read with full attention what these trained
     "based_fig2_cpu": "mixer not in ['hyena', 'h3'] or steps > 6000",
-    "mini_adapt": "lr == 0.003",
-    "mini_adapt_text": "lr == 0.003",
+    **dict.fromkeys(("mini_adapt", "mini_adapt_text"), "lr == 0.003"),
     "mini_adapt_learned": "mixer.top_k == 16",
     "atlas_block/effective_state": "task == 'mqar'",  # this picture shows one task
 }

@@ -14,7 +14,6 @@ WINDOW = "mixer=sliding_window"
 
 BAD = [
     ([WINDOW, "mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
-    ([WINDOW, "+mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "model.layers=[{mixer: {windw: 2}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "mixer.topk=2"], "unknown key mixer.topk; there are mixer.bias, "),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
