@@ -29,7 +29,7 @@ from zoo.common.terminal import command, command_parser, say, slim
 from zoo.results.reading import left_out
 
 from .records import cells, written
-from .records.readable import readable
+from .records.readable import filtered, readable
 from .records.where import where
 from .statistics import learning_rate
 from .statistics.paired import CLAIMED, EXACT, HOLDS, least_p, tested
@@ -93,11 +93,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command_parser("analysis.claims", __doc__)
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
     parser.add_argument("claims", type=Path, help="the CSV with what was claimed")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     add_forms(parser)
     options = parser.parse_intermixed_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
-        checked = check(table, written.read(options.claims, CLAIMED))
+        checked = check(filtered(table, options.where), written.read(options.claims, CLAIMED))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
     print_table(options.form, render(checked))

@@ -25,7 +25,7 @@ from zoo.common.terminal import command, command_parser, console, say, slim
 from zoo.results.reading import left_out
 
 from .records import cells, written
-from .records.readable import readable
+from .records.readable import filtered, readable
 from .statistics import learning_rate
 from .statistics.points import points
 
@@ -90,11 +90,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
     parser.add_argument("expected", type=Path, help="the CSV with what is expected")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     add_forms(parser)
     options = parser.parse_intermixed_args(arguments)
     try:
         records, *unread, _ = readable(options.results)
-        checked = check(records, read(options.expected))
+        checked = check(filtered(records, options.where), read(options.expected))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
     print_table(options.form, render(checked))

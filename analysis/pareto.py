@@ -252,7 +252,7 @@ def _report(shown: Pareto, paths: list[Path], form: str) -> None:
         title = f"{first['task']}: {first['split']} accuracy, {load.name or first['slice']}"
         table = render(load.points, axis=shown.axis, title=f"{title}; {AXES[shown.axis].unit}")
         print_table(form, table, fitting(table, SPARE))
-    caption = figure.caption(shown.points, shown.loads[0].slices)
+    caption = figure.caption(shown.points, shown.loads[0].slices if len(shown.loads) == 1 else [])
     screen.print(caption, style="dim", markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
         screen.print(f"wrote {path}", soft_wrap=True, markup=False)

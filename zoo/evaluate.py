@@ -200,18 +200,18 @@ def _cells(path: Path) -> Iterator[Path]:
     """Return the folder itself if it is a cell's, else the cells' folders in it or in folders below it."""
     if (path / "config.yaml").is_file() or store.is_done(path):
         return iter([path])
-    homes = (_unpacked(home) if home.is_file() else home for home in meant([path]))
-    return (f for home in homes for f in store.folders(home) if (f / "config.yaml").is_file())
+    of = (_unpacked(home) if home.is_file() else store.folders(home) for home in meant([path]))
+    return (folder for folders in of for folder in folders if (folder / "config.yaml").is_file())
 
 
-def _unpacked(archive: Path) -> Path:
-    """Unpack the cells missing in the folder of an archive's name beside it, and return it, for answers."""
+def _unpacked(archive: Path) -> list[Path]:
+    """Unpack an archive beside it, but for finished cells that are there, and return its cells' folders."""
     file, home = opened(archive), archive.with_suffix("")
     assert isinstance(file, ZipPath)
     if not any((folder / WEIGHTS).is_file() for folder in file.iterdir()):
         raise ValueError(f"{shown(archive)} holds no weights: make it with `zoo archive --weights`.")
-    known = {folder.name for folder in store.folders(home)} if home.is_dir() else set()
-    new = [name for name in file.root.namelist() if name.partition("/")[0] not in known]
+    names = file.root.namelist()
+    new = [name for name in names if not store.is_done(home / name.partition("/")[0])]
     try:
         with TemporaryDirectory(dir=home.parent, prefix=f".{home.name}.") as part:
             file.root.extractall(part, new)
@@ -221,16 +221,19 @@ def _unpacked(archive: Path) -> Path:
     except OSError as error:
         raise ValueError(f"{shown(archive)} cannot be unpacked beside it ({error.strerror}).") from None
     print(f"{shown(archive)} is unpacked: the answers lie in {shown(home)}", file=sys.stderr)
-    return home
+    return [home / name for name in sorted({name.partition("/")[0] for name in names})]
 
 
 def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:
     from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
 
     cell = cell_of(folder, record, trusted)
-    task = asking.task_of(cell)
-    if task is not None:
-        _check_vocabulary(folder, cell, task)
+    try:
+        task = asking.task_of(cell)
+        if task is not None:
+            _check_vocabulary(cell, task)
+    except ValueError as error:
+        raise ValueError(f"{shown(folder)}: {error}") from None
     settings = {"evaluation": asking.settings} | ({"task": task} if task else {})
     head = {
         "evaluation": asking.name,
@@ -260,18 +263,16 @@ def _check_place(answers: Path) -> None:
         ) from None
 
 
-def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
+def _check_vocabulary(cell: Cell, task: dict[str, Any]) -> None:
     from zoo.tasks.build import task_of
 
     first, other = task_of(cell), task_of(cell.with_task(task))
     known, wanted = first.vocab_size, other.vocab_size
     if first.stacked != other.stacked or (first.stacked and wanted != known):
         name = task["_target_"].rpartition(".")[2]
-        raise ValueError(f"task (={name}) must have inputs as {shown(folder)} knows them.")
+        raise ValueError(f"task (={name}) must have inputs as the cell knows them.")
     if wanted > known:
-        raise ValueError(
-            f"task.vocab_size (={wanted}) must be at most {known}, the tokens that {shown(folder)} knows."
-        )
+        raise ValueError(f"task.vocab_size (={wanted}) must be at most {known}, the tokens that it knows.")
 
 
 def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:

@@ -98,10 +98,11 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
     hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": _at_chance(points)}
     reasons = [reason for reason, which in hollow.items() if any(which)]
+    guesses = points["guess"] if "guess" in points else pd.Series([ONE_OF_N])
     entries = [
         ([bool(reasons)], HOLLOW, ", ".join(reasons)),
         (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
-        (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else ONE_OF_N),
+        (points["chance"].notna(), CHANCE, "; ".join(guesses.fillna(ONE_OF_N).unique())),
     ]
     return [
         Line2D([], [], label=textwrap.fill(text, letters), **mark)

@@ -14,7 +14,7 @@ SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
 COUNTED = ("adaptation.trained", "adaptation.share")  # results of a recipe, not settings
 PRECISION = "precision"  # the trainer's; it changes the results, so no line mixes two precisions
 NOT_A_LOAD = ("task.seed",)
-PROTOCOL = r"^(?:block|model|optim|trainer|max_examples)\b"  # sections of a config that records lack
+PROTOCOL = r"^(?:start|block|model|optim|trainer|max_examples)\b"  # sections of a config that records lack
 MISSING = ""
 PAIRS = "num_kv_pairs"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
@@ -138,7 +138,7 @@ def load_names(table: pd.DataFrame) -> list[str]:
     """Return for each row the parts of its load that vary in the table: "task=mqar, filler=safe"."""
     tested = table.loc[table["split"] == "test"].groupby("run_id")["slice"]
     tests_of = {run: slices_in_words(sorted(set(names), key=_numbers)) for run, names in tested}
-    parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
+    parts = {column: [word(value) for value in table[column]] for column in load_columns(table)}
 
     def within(name: str) -> list[str]:
         """Return the groups in which a setting must vary: the tasks for a task's setting, else all rows."""
@@ -153,7 +153,7 @@ def load_names(table: pd.DataFrame) -> list[str]:
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
 
 
-def _load_columns(table: pd.DataFrame) -> list[str]:
+def load_columns(table: pd.DataFrame) -> list[str]:
     """Return the columns that make a load, without the slices and the settings that are keys of slices."""
     keys = {part.partition("=")[0] for name in table["slice"].unique() for part in name.split(",")}
     settings = sorted(str(column) for column in table if str(column).startswith("task."))

@@ -8,6 +8,7 @@ import pandas as pd
 from zoo.common.foreign import inert
 from zoo.results import store
 from zoo.results.home import meant
+from zoo.results.outcome import UNSCORED
 
 from . import configs, sources
 from .older import alike
@@ -51,10 +52,12 @@ def readable(*homes: Path) -> Readable:
 
 
 def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """Return the rows for which a condition of `analysis.records.where` holds; all rows for "".
+    """Return the rows for which a condition of `analysis.records.where` holds; all rows for "".  In the table
+    of `zoo.results.load` it cannot ask for scores, which would leave out slices of a cell.
     ValueError: it is no condition, or no row is left."""
     try:
-        rows = where(table, condition) if condition else table
+        kept = table.drop(columns=[*UNSCORED], errors="ignore") if "split" in table else table
+        rows = table.loc[where(kept, condition).index] if condition else table
     except ValueError as error:
         raise ValueError(f"--where ({condition!r}) is no condition: {error}.") from None
     if rows.empty:

@@ -51,8 +51,10 @@ SHOWN = {
         "censored",
     ],
     "pairs": ["load", "a", "b", "state", "difference", "low", "high", "p", "least_p", "pairs"],
-    "capacity": ["series", "d_model", "knobs", "state", "pairs", "low", "high", "censored", "loads", "seeds"],
-    "exponents": ["series", "exponent", "low", "high", "states", "censored", "drawn"],
+    "capacity": [
+        "load", "series", "d_model", "knobs", "state", "pairs", "low", "high", "censored", "loads", "seeds",
+    ],
+    "exponents": ["load", "series", "exponent", "low", "high", "states", "censored", "drawn"],
 }  # fmt: skip
 AT_MOST = 40  # rows of a table that are printed; the CSV has all
 
@@ -74,11 +76,19 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
 
 
 def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
-    try:
-        cells.load_axis(table)
-    except ValueError:  # there is no load whose capacity could be read off
-        return {}
-    return {"capacity": capacity.capacities(table, recall), "exponents": capacity.fits(table, recall)}
+    """Return "capacity" and "exponents" of the cells of each task: those that differ in their load alone."""
+    apart = [name for name in cells.load_columns(table) if name != "state_seq_len"]  # it follows the load
+    vary = [name for name in apart if len({*map(cells.word, table[name])}) > 1]
+    frames: dict[str, list[pd.DataFrame]] = {"capacity": [], "exponents": []}
+    for alike in [group for _, group in table.groupby(vary, dropna=False)] if vary else [table]:
+        try:
+            cells.load_axis(alike)
+        except ValueError:  # there is no load whose capacity could be read off
+            continue
+        load = ", ".join(f"{name.removeprefix('task.')}={cells.word(alike[name].iloc[0])}" for name in vary)
+        frames["capacity"].append(capacity.capacities(alike, recall).assign(load=load))
+        frames["exponents"].append(capacity.fits(alike, recall).assign(load=load))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items() if parts}
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -161,7 +171,9 @@ def _print(frame: pd.DataFrame, columns: list[str], title: str, form: str) -> No
     columns = [name for name in columns if name in frame and not (name == "load" and all(frame[name] == ""))]
     table = slim(title)
     for name in columns:
-        table.add_column(name, no_wrap=True, justify="left" if frame[name].dtype.kind in "OUT" else "right")
+        table.add_column(
+            name, no_wrap=name != "load", justify="left" if frame[name].dtype.kind in "OUT" else "right"
+        )
     for row in frame.head(AT_MOST).to_dict("records"):
         table.add_row(*(escape(_word(row[name])) for name in columns))
     print_table(form, table, fitting(table, columns[:2:-1]))  # the CSV has all

@@ -105,5 +105,6 @@ def tested(claims: pd.DataFrame, scores: Callable[[str, str], pd.Series]) -> pd.
     found["p_holm"] = holm(found["p"].to_numpy(float))
     shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
     unable = holm(found["least_p"].to_numpy(float)) > LEVEL  # though every p were as small as it can be
+    unable |= found["pairs"].to_numpy() == 0
     found["verdict"] = np.select([unable, ~shown, ahead], [UNABLE, OPEN, HOLDS], REVERSED)
     return pd.concat([claims, found], axis=1)

@@ -10,8 +10,10 @@ from analysis import pareto as command
 from analysis.pareto import pareto
 from analysis.records import written
 from analysis.statistics import __main__ as statistics
+from analysis.statistics.chance import ONE_OF_N, OTHERWISE
 from tests.analysis import fake
 from tests.analysis.fake import change
+from tests.analysis.figure_checks import legend_texts
 from tests.command import Run, refusal
 
 SMALL = "lr == 0.003 and (mixer == 'based' or mixer == 'mamba')"
@@ -125,10 +127,13 @@ def test_loads_have_a_panel_each_and_no_common_mean() -> None:
 )
 def test_cells_of_another_task_or_depth_are_another_load(column: str, other: object, named: str) -> None:
     rows = table(seeds=1)
-    changed = rows.assign(run_id=rows["run_id"] + "-b", point=rows["point"] + "-b").assign(**{column: other})
+    changed = rows.assign(run_id=rows["run_id"] + "-b", point=rows["point"] + "-b", chance=0.3)
+    changed = changed.assign(**{column: other})
     shown = pareto(pd.concat([rows, changed], ignore_index=True))
     assert len(shown.loads) == 2 and named in [load.name for load in shown.loads]
     assert [len(load.points) for load in shown.loads] == [7, 7]
+    legend = " ".join(" ".join(legend_texts(shown.picture())).split())
+    assert ONE_OF_N in legend and OTHERWISE in legend
 
 
 def test_too_many_loads_for_a_page_are_refused() -> None:

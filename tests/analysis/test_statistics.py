@@ -77,6 +77,17 @@ def test_an_impossible_cell_and_an_unreadable_one_are_reported(
     assert store.is_done(home / "attention-0000")
 
 
+def test_capacities_are_of_one_task_at_a_time() -> None:
+    rows = fake.table(seeds=1).query("mixer in ['based', 'mamba']")
+    changes = {"-b": {"task.filler": "random"}, "-c": {"task": "copy", "num_kv_pairs": None}}
+    others = [rows.assign(run_id=rows["run_id"] + of, point=rows["point"] + of) for of in changes]
+    changed = [each.assign(accuracy=0.0, **of) for each, of in zip(others, changes.values(), strict=True)]
+    both = __main__.statistics(pd.concat([rows, *changed]))["capacity"].set_index("load")
+    assert set(both.index) == {"task=mqar, filler=random", "task=mqar, filler=safe"}
+    alone = __main__.statistics(rows)["capacity"].drop(columns="load")
+    assert both.loc["task=mqar, filler=safe"].reset_index(drop=True).equals(alone)
+
+
 CHOSEN = pd.DataFrame({"point": ["p", "q"], "lr": [0.1, 0.1]})
 SLICE = "seq_len=64,num_kv_pairs=8"
 

@@ -185,7 +185,9 @@ def test_an_archive_and_nested_cells_are_evaluated(home: Path, one: Path, tmp_pa
     shutil.rmtree(missing)
     (present / "env.json").write_text("mine")
     shutil.copytree(one, outer / "deep" / "r" / one.name)
+    shutil.copytree(one, home / "not_in_the_archive")
     printed, errors = ask(packed, outer, "evaluation=scores")
+    shutil.rmtree(home / "not_in_the_archive")
     assert printed.endswith("scores: 3 answered, 0 were there already, 0 failed\n")
     assert f"{packed} is unpacked: the answers lie in {home}\n" in errors
     assert (present / "env.json").read_text() == "mine"
@@ -258,7 +260,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> Non
         (f"{SCORES} d_model=8", "d_model=8 is no part of a question"),
         (f"{SCORES} task.vocab_size=30", "task.vocab_size (=30) must be at most 24, the tokens"),
         (f"{SCORES} task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
-        (SCORES + " task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
+        (SCORES + " task.test=[{seq_len:9}]", ": a segment of task.test must be {seq_len, "),
         (SCORES + " task.test=[{", "cannot read task.test=[{"),
         ("{one}/config.yaml evaluation=scores", "is a file, and no whole archive"),
         ("{one}/none evaluation=scores", "does not exist: give the one that zoo.run wrote to."),

@@ -51,7 +51,7 @@ def _start(cell: Cell) -> dict[str, str]:
             how.append(f"rank {recipe.rank}, alpha {recipe.alpha:g} on {', '.join(recipe.targets)}")
         if recipe.train:
             how.append(f"whole: {', '.join(recipe.train)}")
-        train = f"{counts.trained:,} of {counts.total:,} parameters train ({counts.share:.2%})"
+        train = f"{counts.trained:,} parameters train ({counts.share:.2%} of the model's {counts.total:,})"
         rows["adaptation"] = "; ".join([train, *how])
     return rows
 
