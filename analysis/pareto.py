@@ -264,16 +264,12 @@ def _parser() -> argparse.ArgumentParser:
     add_results(parser)
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")
-    parser.add_argument(
-        "--slice", action="append", help="show the mean of this slice (may be repeated; default: all)"
-    )
+    parser.add_argument("--slice", action="append", help="of the mean (may be repeated; default: all)")
     parser.add_argument(
         "--axis", choices=(*AXES, BITS), default="resident",
         help="what accuracy is drawn against (default: resident); bits: answers to evaluation=state_bits",
     )  # fmt: skip
-    parser.add_argument(
-        "--style", choices=STYLES, default="screen", help="paper: 6.9 inches wide; column: 3.3 inches"
-    )
+    parser.add_argument("--style", choices=STYLES, default="screen", help="paper: 6.9 inches; column: 3.3")
     parser.add_argument(
         "--bounds", choices=(NEAR, WHOLE, NONE), default=NEAR,
         help="what no model can do: where the points are, on an axis widened for it, or not at all",
@@ -283,11 +279,7 @@ def _parser() -> argparse.ArgumentParser:
         help="points of your own beside them: name,state_resident,accuracy (analysis/drawing/own_points.py)",
     )  # fmt: skip
     add_forms(parser)
-    parser.add_argument(
-        "--where",
-        default="",
-        help="keep some cells only, such as \"task == 'mqar' and d_model < 128\" (analysis/records/where.py)",
-    )
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     return parser
 
 

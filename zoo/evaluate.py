@@ -95,13 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> ArgumentParser:
     parser = command_parser("zoo.evaluate", HELP.replace("NAMES", ", ".join(yamls_of("evaluation"))))
-    parser.add_argument(
-        "words", nargs="+", metavar="RUNS or KEY=VALUE", help="results folders, single runs, archives"
-    )
+    parser.add_argument("words", nargs="+", metavar="RUNS or KEY=VALUE", help="folders, runs, archives")
     add_forms(parser)
-    parser.add_argument(
-        "--config-dir", type=Path, metavar="DIR", help="with evaluation/ and task/ of your own"
-    )
+    parser.add_argument("--config-dir", type=Path, metavar="DIR", help="your evaluation/ and task/")
     parser.add_argument(
         "--trust",
         action="append",

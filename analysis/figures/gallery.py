@@ -29,6 +29,7 @@ from ..records import readable
 from ..records.readable import as_csv
 from ..statistics import scored
 
+RECALL = ("frontier", "heat_map")
 # The pictures of a sweep, and of its toy form mini_NAME if mini_NAME has no line of its own.
 PICTURES = {
     "demo": ("frontier", "heat_map", "curves"),
@@ -51,30 +52,24 @@ PICTURES = {
     "atlas_block": ("heat_map", "plane", "effective_state"),
     "atlas_takeoff": ("takeoff",),  # cells end once they know enough: their accuracies say when they ended
     "zoology_update": ("frontier", "distance"),
-    "zoology_compositional": ("frontier", "heat_map"),
-    "zoology_continuous": ("frontier", "heat_map"),
     "mini_forgetting": ("forgetting_curve", "ar_gap"),
     "mini_forgetting_mqar": ("heat_map", "speed"),
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
-    **dict.fromkeys(("atlas_heads", "atlas_lightning"), ("heat_map",)),  # all points have one state
     "atlas_keys": ("outer_product", "heat_map"),
-    "atlas_many_keys": ("frontier", "heat_map"),
-    "atlas_many_keys_longer": ("heat_map",),  # all points have one size
     "atlas_interference": ("interference", "heat_map"),
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
     "mini_state_bits_long": ("frontier", "state_bits"),
-    **dict.fromkeys(("mini_state_codec", "mini_state_threshold", "mini_state_bits_text"), ("state_bits",)),
-    "mini_state_threshold_again": ("state_bits",),
+    **{f"mini_state_{of}": ("state_bits",) for of in ("codec", "threshold", "threshold_again", "bits_text")},
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
-    **dict.fromkeys(("mini_palindrome", "mini_regbench", "mini_depo"), ("frontier", "heat_map")),
     **dict.fromkeys(("mini_stack", "mini_brackets", "mini_mano"), ("frontier", "heat_map", "takeoff")),
-    "mini_orthogonal": ("heat_map",),  # both have the same state
-    "mini_mad": ("heat_map",),  # six tasks and three mixers
-    **dict.fromkeys(
-        ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
-    ),
+    # all points have one state, or there are many tasks
+    **dict.fromkeys(("atlas_heads", "atlas_lightning", "atlas_many_keys_longer"), ("heat_map",)),
+    **dict.fromkeys(("mini_orthogonal", "mini_mad"), ("heat_map",)),
+    **dict.fromkeys(("zoology_compositional", "zoology_continuous", "atlas_many_keys"), RECALL),
+    **dict.fromkeys(("mini_palindrome", "mini_regbench", "mini_depo"), RECALL),
+    **dict.fromkeys(("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), RECALL),
 }
 MINI = "mini_"
 PART = {  # the other cells are intermediate, shorter, or read with full attention what these trained

@@ -209,9 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
     add_forms(parser)
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
-    parser.add_argument(
-        "--recall", type=_share, default=capacity.RECALL, help="accuracy at which capacity is read off"
-    )
+    parser.add_argument("--recall", type=_share, default=capacity.RECALL, help="accuracy at capacity")
     return parser
 
 

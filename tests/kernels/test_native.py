@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from tests.command import ROOT, written
 from tests.kernels.agreement import members_as_alone, results, upstreams_of
@@ -97,17 +98,9 @@ EACH = pytest.mark.parametrize(
 def forms(op: ModuleType) -> tuple[Callable, Callable]:
     """Return the op's form in C and its definition."""
     both = op.OP.forms["native"], op.OP.forms["reference"]
-    return both if op is not slots else tuple(map(flat, both))
-
-
-def flat(form: Callable) -> Callable:
-    """Return gated slot attention that takes and returns keys and values, not a pair of them."""
-
-    def run(*inputs: Tensor) -> tuple[Tensor, ...]:
-        y, state = form(*inputs[:5], inputs[5:] or None)
-        return y, *state
-
-    return run
+    if op is not slots:
+        return both
+    return tuple(lambda *x, f=f: tree_leaves(f(*x[:5], x[5:] or None)) for f in both)  # states are pairs
 
 
 @pytest.fixture(autouse=True, scope="module")
