@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = command_parser("zoo collect", HELP)
     add_results(parser)
     parser.add_argument(
-        "--out", type=Path, metavar="NAME", help="of files (default: collected, in the first)"
+        "--out", type=Path, metavar="NAME", help="of files (default: collected in the first)"
     )
     args = parser.parse_intermixed_args(argv)
     try:
