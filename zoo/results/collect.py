@@ -57,9 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the tables; return 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     parser = command_parser("zoo collect", HELP)
     add_results(parser)
-    parser.add_argument(
-        "--out", type=Path, metavar="NAME", help="of files (default: collected in the first)"
-    )
+    parser.add_argument("--out", type=Path, metavar="NAME", help="of files (default: collected in the first)")
     args = parser.parse_intermixed_args(argv)
     try:
         lines, readings = collect(meant(args.results), _stem(args))
