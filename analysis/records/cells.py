@@ -14,7 +14,7 @@ SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
 COUNTED = ("adaptation.trained", "adaptation.share")  # results of a recipe, not settings
 PRECISION = "precision"  # the trainer's; it changes the results, so no line mixes two precisions
 NOT_A_LOAD = ("task.seed",)
-PROTOCOL = r"^(?:start|block|model|optim|trainer|max_examples)\b"  # sections of a config that records lack
+PROTOCOL = r"^(?:block|model|optim|trainer|max_examples)\b"  # sections of a config that records lack
 MISSING = ""
 PAIRS = "num_kv_pairs"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
@@ -175,7 +175,7 @@ def _told_apart(table: pd.DataFrame) -> pd.DataFrame:
 
 def _alike(pair: pd.DataFrame) -> str:
     """Return a line on two points that would look the same: in what they differ, and how to keep one."""
-    columns = ["mixer", *pair.filter(regex=PROTOCOL), "steps"]
+    columns = ["mixer", *pair.filter(regex=rf"^start$|{PROTOCOL}"), "steps"]
     names = [name for name in columns if len({*map(word, pair[name])}) > 1] or ["point"]
     first, why = names[0], f"they differ in {', '.join(names[:4])}{', ...' * (len(names) > 4)}"
     if first == "mixer":
