@@ -87,8 +87,12 @@ class Pareto:
     @property
     def csv(self) -> str:
         frames = [self.points, *(rows for rows in self.by_slice.values() if self._averages)]
-        table = pd.concat(frames, ignore_index=True)
-        return as_csv(table)
+        return as_csv(pd.concat(frames, ignore_index=True))
+
+    @property
+    def slices(self) -> list[str]:
+        """Return the slices whose mean is drawn; several loads have none in common: []."""
+        return self.loads[0].slices if len(self.loads) == 1 else []
 
     @property
     def _averages(self) -> bool:
@@ -123,8 +127,8 @@ class Pareto:
             )
             for load, shown, axis in rows
         ]
-        slices = self.loads[0].slices if len(self.loads) == 1 else []
-        return figure.panels(panels, slices, style=style, y_label="" if slices else "one load a panel")
+        y_label = "" if self.slices else "one load a panel"
+        return figure.panels(panels, self.slices, style=style, y_label=y_label)
 
     def slices_picture(self, style: Style = SCREEN) -> "figure.Figure":
         """Draw one panel for each slice of each load."""
@@ -252,7 +256,7 @@ def _report(shown: Pareto, paths: list[Path], form: str) -> None:
         title = f"{first['task']}: {first['split']} accuracy, {load.name or first['slice']}"
         table = render(load.points, axis=shown.axis, title=f"{title}; {AXES[shown.axis].unit}")
         print_table(form, table, fitting(table, SPARE))
-    caption = figure.caption(shown.points, shown.loads[0].slices if len(shown.loads) == 1 else [])
+    caption = figure.caption(shown.points, shown.slices)
     screen.print(caption, style="dim", markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
         screen.print(f"wrote {path}", soft_wrap=True, markup=False)
@@ -264,7 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     add_results(parser)
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")
-    parser.add_argument("--slice", action="append", help="of the mean (may be repeated; default: all)")
+    parser.add_argument("--slice", action="append", help="show this slice, or the mean of several")
     parser.add_argument(
         "--axis", choices=(*AXES, BITS), default="resident",
         help="what accuracy is drawn against (default: resident); bits: answers to evaluation=state_bits",

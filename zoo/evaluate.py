@@ -206,18 +206,18 @@ def _unpacked(archive: Path) -> list[Path]:
     assert isinstance(file, ZipPath)
     if not any((folder / WEIGHTS).is_file() for folder in file.iterdir()):
         raise ValueError(f"{shown(archive)} holds no weights: make it with `zoo archive --weights`.")
-    names = file.root.namelist()
-    new = [name for name in names if not store.is_done(home / name.partition("/")[0])]
+    cell_of = {name: home / name.partition("/")[0] for name in file.root.namelist()}
+    missing = {folder for folder in cell_of.values() if not store.is_done(folder)}
     try:
         with TemporaryDirectory(dir=home.parent, prefix=f".{home.name}.") as part:
-            file.root.extractall(part, new)
+            file.root.extractall(part, [name for name, folder in cell_of.items() if folder in missing])
             home.mkdir(exist_ok=True)
             for folder in Path(part).iterdir():
                 folder.rename(home / folder.name)  # a whole cell or nothing appears
     except OSError as error:
         raise ValueError(f"{shown(archive)} cannot be unpacked beside it ({error.strerror}).") from None
     print(f"{shown(archive)} is unpacked: the answers lie in {shown(home)}", file=sys.stderr)
-    return [home / name for name in sorted({name.partition("/")[0] for name in names})]
+    return sorted({*cell_of.values()})
 
 
 def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:

@@ -71,9 +71,7 @@ def take_off(points: pd.DataFrame, ended: pd.DataFrame) -> Iterator[str]:
     if not rest:
         return
     first = sum(row["accuracy"] > rest[0]["accuracy"] for row in rows)
-    names = [
-        f"{row['series']} with {row['state_resident']:,.0f} ({row['off']} of {row['cells']})" for row in rest
-    ]
+    names = [f"{r['series']} with {r['state_resident']:,.0f} ({r['off']} of {r['cells']})" for r in rest]
     yield f"""
 **Take-off.** A cell has taken off when it has come half way from chance to 1 on a validation slice. Of
 {len(rows)} points of {MIDDLE[0]:,} to {MIDDLE[1]:,} scalars, {len(rows) - len(rest)} have taken off with

@@ -9,6 +9,6 @@ from .gallery import Picture, Study
 def figure(study: Study, style: Style) -> Picture:
     """Draw the mean of the slices, a panel a load; a further row shows what a step reads, if that is less."""
     shown = pareto(study.table)
-    sentences = [caption(shown.points, shown.loads[0].slices if len(shown.loads) == 1 else ())]
+    sentences = [caption(shown.points, shown.slices)]
     sentences += [f"Note: {note}" for note in shown.notes] + [f"Wrong: {line}" for line in shown.wrong]
     return Picture(shown.picture(style), shown.points, sentences, {})

@@ -12,9 +12,7 @@ from .gallery import Picture, Study
 
 RECALL = ("mqar", "mqar_update", "mqar_compositional", "mqar_unseen", "noisy_ar", "fuzzy_ar")
 TRACKING = ("cum_parity", "mod_count", "word_problem")
-ABOUT = [
-    "series", "mixer", "label", "family", "knobs", "d_model", "state_resident", "causal", "exact_decode",
-]  # fmt: skip
+ABOUT = ["series", "mixer", "label", "family", "knobs", "d_model", "state_resident", "causal", "exact_decode"]
 
 
 def by_kind(task: str) -> int:

@@ -134,26 +134,28 @@ def word(value: object) -> str:
     return str(value)
 
 
-def load_names(table: pd.DataFrame) -> list[str]:
-    """Return for each row the parts of its load that vary in the table: "task=mqar, filler=safe"."""
+def load_names(table: pd.DataFrame, *, tests: bool = True) -> list[str]:
+    """Return for each row the parts of its load that vary in the table: "task=mqar, filler=safe".
+    tests: False: not what the tests ask, so that loads that differ in amount alone have one name."""
     tested = table.loc[table["split"] == "test"].groupby("run_id")["slice"]
     tests_of = {run: slices_in_words(sorted(set(names), key=_numbers)) for run, names in tested}
-    parts = {column: [word(value) for value in table[column]] for column in load_columns(table)}
+    parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
 
     def within(name: str) -> list[str]:
         """Return the groups in which a setting must vary: the tasks for a task's setting, else all rows."""
         return parts["task"] if name.startswith("task.") else [""] * len(table)
 
     parts = {name: values for name, values in parts.items() if _vary(values, within(name))}
-    tests = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
-    if len(set(tests)) > 1:
+    asked = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
+    several = len(set(asked)) > 1
+    if several or not tests:
         parts.pop("state_seq_len", None)  # the slices contain it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
-    named += [tests] if len(set(tests)) > 1 else []
+    named += [asked] if several and tests else []
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
 
 
-def load_columns(table: pd.DataFrame) -> list[str]:
+def _load_columns(table: pd.DataFrame) -> list[str]:
     """Return the columns that make a load, without the slices and the settings that are keys of slices."""
     keys = {part.partition("=")[0] for name in table["slice"].unique() for part in name.split(",")}
     settings = sorted(str(column) for column in table if str(column).startswith("task."))

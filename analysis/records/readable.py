@@ -56,8 +56,8 @@ def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:
     of `zoo.results.load` it cannot ask for scores, which would leave out slices of a cell.
     ValueError: it is no condition, or no row is left."""
     try:
-        kept = table.drop(columns=[*UNSCORED], errors="ignore") if "split" in table else table
-        rows = table.loc[where(kept, condition).index] if condition else table
+        hidden = [name for name in UNSCORED if name in table and "split" in table]
+        rows = table.loc[where(table.drop(columns=hidden), condition).index] if condition else table
     except ValueError as error:
         raise ValueError(f"--where ({condition!r}) is no condition: {error}.") from None
     if rows.empty:

@@ -77,15 +77,12 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
 
 def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     """Return "capacity" and "exponents" of the cells of each task: those that differ in their load alone."""
-    apart = [name for name in cells.load_columns(table) if name != "state_seq_len"]  # it follows the load
-    vary = [name for name in apart if len({*map(cells.word, table[name])}) > 1]
     frames: dict[str, list[pd.DataFrame]] = {"capacity": [], "exponents": []}
-    for alike in [group for _, group in table.groupby(vary, dropna=False)] if vary else [table]:
+    for load, alike in table.groupby(np.array(cells.load_names(table, tests=False))):
         try:
             cells.load_axis(alike)
         except ValueError:  # there is no load whose capacity could be read off
             continue
-        load = ", ".join(f"{name.removeprefix('task.')}={cells.word(alike[name].iloc[0])}" for name in vary)
         frames["capacity"].append(capacity.capacities(alike, recall).assign(load=load))
         frames["exponents"].append(capacity.fits(alike, recall).assign(load=load))
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items() if parts}
@@ -171,9 +168,8 @@ def _print(frame: pd.DataFrame, columns: list[str], title: str, form: str) -> No
     columns = [name for name in columns if name in frame and not (name == "load" and all(frame[name] == ""))]
     table = slim(title)
     for name in columns:
-        table.add_column(
-            name, no_wrap=name != "load", justify="left" if frame[name].dtype.kind in "OUT" else "right"
-        )
+        justify = "left" if frame[name].dtype.kind in "OUT" else "right"
+        table.add_column(name, no_wrap=name != "load", justify=justify)
     for row in frame.head(AT_MOST).to_dict("records"):
         table.add_row(*(escape(_word(row[name])) for name in columns))
     print_table(form, table, fitting(table, columns[:2:-1]))  # the CSV has all
@@ -209,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
     add_forms(parser)
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
-    parser.add_argument("--recall", type=_share, default=capacity.RECALL, help="accuracy at capacity")
+    parser.add_argument("--recall", type=_share, default=capacity.RECALL, help="least accuracy of a capacity")
     return parser
 
 

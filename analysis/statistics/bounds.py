@@ -24,9 +24,7 @@ NEEDED = [
     "run_id", "mixer", "slice", "accuracy", "rows", "coverage", "state_resident", "state_aux_ints", "causal",
     "exact_decode", VOCAB_SIZE, TASK_CLASS,
 ]  # fmt: skip
-OF_MQAR = (
-    "zoo.tasks.mqar.MQAR", "zoo.tasks.mqar.MQAR.one_load", "zoo.tasks.mqar_reference.ReferenceMQAR",
-)  # fmt: skip
+OF_MQAR = ("zoo.tasks.mqar.MQAR", "zoo.tasks.mqar.MQAR.one_load", "zoo.tasks.mqar_reference.ReferenceMQAR")
 VIOLATION = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
 BITS_OF_A_SCALAR = 32  # the most bits that are kept of a scalar, so that a point above the bound is an error
 BITS_OF_AN_INT = 32

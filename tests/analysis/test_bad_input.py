@@ -52,6 +52,12 @@ def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(folder: Pat
     assert "Based" in printed
 
 
+def test_a_folder_of_unreadable_records_is_refused(folder: Path, run: Run) -> None:
+    for each in folder.iterdir():
+        (each / "result.json").write_text("{}")
+    run.refused("^error: No record in.*schema None", command.main, folder)
+
+
 def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, run: Run) -> None:
     first, copy = sorted(folder.iterdir())[0], folder / "a_copy"
     before, _ = run(command.main, folder)

@@ -91,6 +91,8 @@ def test_bad_options_are_one_line(results: Path, run: Run, options: list[str], m
 
 
 def test_a_bad_folder_is_one_line(results: Path, tmp_path: Path, run: Run) -> None:
+    run.refused("no finished cell", pareto.main, tmp_path)
+    run.refused("does not exist", pareto.main, tmp_path / "nowhere")
     message = "file.* cannot be written .*: name another place with --out"
     run.refused(message, pareto.main, results, "--out", written(tmp_path / "file", ""))
 
@@ -154,8 +156,7 @@ def test_accuracies_are_compared_with_expected_ones(
     results: Path, tmp_path: Path, run: Run, score: float, strict: bool, code: int
 ) -> None:
     path = written(tmp_path / "expected.csv", EXPECTED.format(score=score))
-    words = [results, path, "--where", "d_model == 64", *["--strict"] * strict]
-    printed, _ = run(expected.main, *words, code=code)
+    printed, _ = run(expected.main, results, path, "--where=d_model == 64", *["--strict"] * strict, code=code)
     assert f"{2 if score == 0.99 else 1} of 2 as expected" in printed
     assert ("OFF" in printed) == (score == 0.5)
 

@@ -24,9 +24,7 @@ from zoo.results.archive import archive
 from zoo.results.table import load_metrics
 
 OF_NO_SWEEP = {"forgetting_curve", "knobs", "load_distance", "speed"}
-OF_A_MIXTURE = (
-    "based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "mixers", "variants",
-)  # fmt: skip
+OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "mixers", "variants")
 
 
 @pytest.fixture(scope="module")

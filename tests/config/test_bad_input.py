@@ -14,6 +14,7 @@ WINDOW = "mixer=sliding_window"
 
 BAD = [
     ([WINDOW, "mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
+    ([WINDOW, "+mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "model.layers=[{mixer: {windw: 2}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "mixer.topk=2"], "unknown key mixer.topk; there are mixer.bias, "),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
@@ -50,6 +51,7 @@ BAD = [
     ([WINDOW, "~mixer.window"], "mixer.window must be given"),
     ([WINDOW, "kernels=fast"], "kernels (='fast') must be one of auto, reference, triton, package."),
     ([WINDOW, "kernels=triton"], "kernels (=triton) needs trainer.accelerator=gpu, and it is cpu: use"),
+    ([WINDOW, "kernels=package"], "kernels (=package) needs trainer.accelerator=gpu, and it is cpu: use"),
     ([WINDOW, "lr=["], "cannot read lr=["),
     ([WINDOW, "results="], "results (='') must name a folder, such as results/demo."),
     ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
@@ -59,6 +61,7 @@ COMMANDS = [
     ([WINDOW, "hydra/launcher=slurm"], "hydra/launcher=slurm is for sweeps, and one cell would run in this"),
     ([WINDOW, "hydra/launcher=lokal"], "unknown hydra/launcher lokal; did you mean local?"),
     ([WINDOW, "hydra.launcher.n_worker=1"], "did you mean hydra.launcher.n_workers?"),
+    ([WINDOW, "lr=0"], "lr (=0) must be positive"),
     ([WINDOW, "-m", "lr=0,1"], "lr (=0) must be positive"),  # -m may stand anywhere
     ([WINDOW, "mixer.window=2,4"], "mixer.window=2,4 names several values: add -m to run a cell for each."),
     (["based"], "cannot read based: a word is key=value, such as mixer=based;"),

@@ -169,6 +169,7 @@ BAD = [
         ("{}/old",),
         "No record in {}/old can be read; the first of 1: {}/old/b-1/result.json has schema 0, this",
     ),
+    (("{}/half",), "No record in {}/half can be read; the first of 1: {}/half/b-1/result.json is not comp"),
     (("{}/old", "--out", "/proc/nowhere/x"), "cannot write /proc/nowhere"),
 ]
 
@@ -180,6 +181,8 @@ def test_unreadable_results_are_one_line_and_no_file(
     (tmp_path / "empty").mkdir()
     store.fail(tmp_path / "failed" / "a-1", "killed")
     (put(tmp_path / "old", "b-1") / "result.json").write_text('{"schema": 0}')
+    path = put(tmp_path / "half", "b-1") / "result.json"
+    path.write_text(path.read_text()[:-100])
     before = sorted(tmp_path.iterdir())
     (tmp_path / "old.csv").write_text("yesterday's")
     line = run.line(collect.main, *(word.format(tmp_path) for word in words))

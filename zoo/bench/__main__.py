@@ -54,7 +54,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where WHAT.csv and WHAT.md go")
     parser.add_argument("--device", choices=TRAINERS, help="as trainer=cpu and trainer=gpu")
     parser.add_argument("--rounds", type=int, default=3, help="repeats of each alternative (default: 3)")
-    parser.add_argument("--forms", help="of train: forms of the step, as zoo,plain; the last to compare with")
+    parser.add_argument("--forms", help="of train: step forms, as zoo,plain; the last is the alternative")
     parser.add_argument("--ops", help="of ops: which, with commas (default: all that it knows)")
     parser.add_argument("--seq-lens", help="of prefill and decode: tokens, with commas")
     return parser

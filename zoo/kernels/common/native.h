@@ -37,6 +37,27 @@ static inline long place(const long *strides, long which, long b, long h, long t
     return b * s[0] + h * s[1] + t * s[2];
 }
 
+/* The states after each of `steps` tokens from `first` on: row n of a state is decay_n times itself before, plus
+   key_n times the values.  Tensors 1, 2 and 3 of `strides` are keys [K], values [V] and log decays [G, 1 or K].
+   start: [K V], the state before.  states: [steps K V].  decays: [steps G]. */
+static inline __attribute__((always_inline)) void decayed_sums(
+    long b, long h, long first, long steps, long K, long G, const long *strides, const float *k, const float *v,
+    const float *log_decay, const float *start, float *states, float *decays, long V) {
+    for (long i = 0; i < steps; i++) {
+        const long t = first + i;
+        const float *k_ = k + place(strides, 1, b, h, t), *before = i ? states + (i - 1) * K * V : start;
+        in v_ = v + place(strides, 2, b, h, t);
+        exponentials(G, log_decay + place(strides, 3, b, h, t), decays + i * G);
+        for (long n = 0; n < K; n++) {
+            out s = states + (i * K + n) * V;
+            in past = before + n * V;
+            const float decay = decays[i * G + (G > 1 ? n : 0)], key = k_[n];
+            SIDE_BY_SIDE
+            for (long d = 0; d < V; d++) s[d] = decay * past[d] + key * v_[d];
+        }
+    }
+}
+
 static inline void add_scaled(long n, out sum, float factor, const float *x) {
     SIDE_BY_SIDE
     for (long i = 0; i < n; i++) sum[i] += factor * x[i];

@@ -39,6 +39,7 @@ CLOSE = 1e-4  # the most distance from the form in torch, over its largest numbe
 
 Library = Callable[..., None]  # (name of a function, its arguments: tensors and whole numbers)
 Form = Callable[..., Any]
+Draw = Callable[[], Sequence[Tensor]]
 
 
 class Missing(Exception):
@@ -49,10 +50,13 @@ class Native:
     """The functions of one C file, which compute in float32.
 
     form: the op's form that calls them.  right: the form in torch to compare it with, on what `inputs` draws.
+    needs: another op's, which this op calls too.
     """
 
-    def __init__(self, source: Path, form: Form, right: Form, inputs: Callable[[], Sequence[Tensor]]) -> None:
-        self.source, self.form, self.right, self.inputs = source, form, right, inputs
+    def __init__(
+        self, source: Path, form: Form, right: Form, inputs: Draw, needs: "Native | None" = None
+    ) -> None:
+        self.source, self.form, self.right, self.inputs, self.needs = source, form, right, inputs, needs
         self.lack: str | None = None  # what `absent` has found
         self.absent = functools.cache(self._absent)
         self.library = functools.cache(lambda: library(self.source))
@@ -67,6 +71,7 @@ class Native:
             self.lack = str(error)
         else:
             self.lack = None if off <= CLOSE else f"it is compiled, and {off:.1e} off the form in torch"
+        self.lack = self.lack or (self.needs.absent() if self.needs else None)
         return self.lack
 
     def unfit(self, *inputs: Tensor | None) -> str | None:

@@ -32,7 +32,7 @@ class Recurrence(Folding):
         return 1
 
     @staticmethod
-    def read(given: Sequence[Tensor]) -> int:
+    def channels(given: Sequence[Tensor]) -> int:
         """Return the number of channels of y: V."""
         return given[2].shape[3]
 
@@ -43,7 +43,7 @@ class Recurrence(Folding):
         given = [_rows(s) for s in given]
         last = state.clone(memory_format=torch.contiguous_format)
         B, *sizes = _sizes(given, cls.number(given))
-        y = _by_time(given[0], cls.read(given))
+        y = _by_time(given[0], cls.channels(given))
         starts = last.new_empty(B, sizes[0], -(-sizes[1] // BLOCK), *sizes[2:4])
         strides = _strides(given)
 

@@ -44,19 +44,7 @@ BODY backward_of(long B, long H, long T, long K, long G, long Q, const long *str
             for (long block = blocks - 1; block >= 0; block--) {
                 const long first = block * Q, steps = first + Q < T ? Q : T - first;
                 const float *start = starts + block * size;
-                for (long i = 0; i < steps; i++) { /* the block once more, as forward */
-                    const long t = first + i;
-                    const float *k_ = k + place(strides, 1, b, h, t), *before = i ? states + (i - 1) * size : start;
-                    in v_ = v + place(strides, 2, b, h, t);
-                    exponentials(G, log_decay + place(strides, 3, b, h, t), decays + i * G);
-                    for (long n = 0; n < K; n++) {
-                        out s = states + i * size + n * V;
-                        in past = before + n * V;
-                        const float decay = decays[i * G + (G > 1 ? n : 0)], key = k_[n];
-                        SIDE_BY_SIDE
-                        for (long d = 0; d < V; d++) s[d] = decay * past[d] + key * v_[d];
-                    }
-                }
+                decayed_sums(b, h, first, steps, K, G, strides, k, v, log_decay, start, states, decays, V);
                 for (long i = steps - 1; i >= 0; i--) {
                     const long t = first + i, at = (b * T + t) * H + h;
                     const float *q_ = q + place(strides, 0, b, h, t), *k_ = k + place(strides, 1, b, h, t);

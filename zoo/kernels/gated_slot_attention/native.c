@@ -45,20 +45,7 @@ BODY backward_of(long B, long H, long T, long M, long Q, const long *strides, in
             for (long block = blocks - 1; block >= 0; block--) {
                 const long first = block * Q, steps = first + Q < T ? Q : T - first;
                 const float *start = starts + block * size;
-                for (long i = 0; i < steps; i++) { /* the block once more, as forward */
-                    const long t = first + i;
-                    const float *write_ = write + place(strides, 1, b, h, t);
-                    const float *before = i ? states + (i - 1) * size : start;
-                    in k_ = k + place(strides, 2, b, h, t);
-                    exponentials(M, log_decay + place(strides, 3, b, h, t), decays + i * M);
-                    for (long m = 0; m < M; m++) {
-                        out s = states + i * size + m * V;
-                        in past = before + m * V;
-                        const float decay = decays[i * M + m], share = write_[m];
-                        SIDE_BY_SIDE
-                        for (long d = 0; d < V; d++) s[d] = decay * past[d] + share * k_[d];
-                    }
-                }
+                decayed_sums(b, h, first, steps, M, M, strides, write, k, log_decay, start, states, decays, V);
                 for (long i = steps - 1; i >= 0; i--) {
                     const long t = first + i, at = (b * T + t) * H + h;
                     const float *write_ = write + place(strides, 1, b, h, t), *dy_ = dy + place(strides, 4, b, h, t);

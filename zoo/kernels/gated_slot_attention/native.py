@@ -7,7 +7,7 @@ from torch import Tensor
 
 from zoo.kernels.common.native import Native, drawn
 from zoo.kernels.common.recurrence import BLOCK, Recurrence
-from zoo.kernels.gated_linear_attention import native as values_read
+from zoo.kernels.gated_linear_attention import native as gla
 from zoo.kernels.gated_slot_attention.chunked import logits_chunked
 from zoo.kernels.gated_slot_attention.reference import Slots
 
@@ -18,8 +18,7 @@ def gated_slot_attention_native(
     """Make the logits step by step, then read the values step by step."""
     keys, values = state or (q.new_zeros(*q.shape[:2], write.shape[3], k.shape[3]), None)
     logits, keys = _logits_native(q, k, write, log_decay, keys)
-    read = values_read.gated_linear_attention_native
-    y, values = read(logits.softmax(-1), write, v, log_decay, values)
+    y, values = gla.gated_linear_attention_native(logits.softmax(-1), write, v, log_decay, values)
     return y, (keys, values)
 
 
@@ -40,22 +39,13 @@ def _inputs() -> list[Tensor]:
 class _Logits(Recurrence):
     """Map q, write, k, log_decay and the first keys, a slot in each row, to logits and the last keys."""
 
-    native = Native(Path(__file__).with_suffix(".c"), _logits_native, logits_chunked, _inputs)
+    native = Native(Path(__file__).with_suffix(".c"), _logits_native, logits_chunked, _inputs, gla.NATIVE)
 
     @staticmethod
-    def read(given: Sequence[Tensor]) -> int:
+    def channels(given: Sequence[Tensor]) -> int:
         """Return the number of slots."""
         return given[1].shape[3]
 
 
 NATIVE = _Logits.native
-
-
-def absent() -> str | None:
-    """Return why this machine has not both libraries; None: it has."""
-    return NATIVE.absent() or values_read.absent()
-
-
-def unfit(*inputs: Tensor | None) -> str | None:
-    """Return why the libraries cannot take these inputs; None: they can."""
-    return NATIVE.unfit(*inputs) or values_read.unfit(*inputs)
+absent, unfit = NATIVE.absent, NATIVE.unfit
