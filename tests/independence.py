@@ -90,8 +90,13 @@ def compared(case: Case, other: Computes, seq_len: int) -> Errors:
     rng = torch.Generator().manual_seed(seq_len)
     x, grad = (torch.randn(2, seq_len, WIDTH, generator=rng, dtype=torch.float64) for _ in range(2))
     ours, theirs = (_run(mixer, computes, x, grad) for computes in (Mixer.__call__, other))
-    pairs = zip(ours[1:], theirs[1:], strict=True)
+    pairs = [(a, b) for a, b in zip(ours[1:], theirs[1:], strict=True) if not both_zero(a, b)]
     return Errors(difference(ours[0], theirs[0]), max(difference(a, b) for a, b in pairs))
+
+
+def both_zero(ours: Tensor, theirs: Tensor) -> bool:
+    """Whether a gradient is 0 here and, but for the rounding of a package in float32, there."""
+    return bool(ours.abs().max() < 1e-12 and theirs.abs().max() < 1e-5)
 
 
 def _run(mixer: Mixer, computes: Computes, x: Tensor, grad: Tensor) -> list[Tensor]:
@@ -172,8 +177,8 @@ in `tests/definitions/`, and the reference of another package where one exists. 
 
 - settings: those of the yaml and its `variants`, which the laws test too.
 - outputs, gradients: the largest difference, divided by the largest value. Gradients are with respect to the
-  input and every parameter. A package that computes in float32 inside shows 1e-7 or more, and up to 5e-3
-  where a gradient is nearly 0 (of one token behind a norm).
+  input and every parameter. A package that computes in float32 inside shows 1e-7 or more, and up to 2e-3
+  where a gradient is nearly 0 (of one token behind a norm); one that is 0 but for rounding is left out.
 
 | mixers | settings | against | outputs | gradients |
 |---|---|---|---|---|"""
