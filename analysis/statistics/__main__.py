@@ -20,6 +20,7 @@ could not be written; 3 when some records could not be read or a cell scores abo
 import argparse
 import math
 import sys
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -56,6 +57,7 @@ SHOWN = {
     ],
     "exponents": ["load", "series", "exponent", "low", "high", "states", "censored", "drawn"],
 }  # fmt: skip
+TABLES = (*SHOWN, "slices", "equal_state", "distances", "groups", "group_means")
 AT_MOST = 40  # rows of a table that are printed; the CSV has all
 
 
@@ -113,20 +115,29 @@ def main(arguments: list[str] | None = None) -> int:
         tables = statistics(table, options.recall)
         tables |= kinds(store.groups(records), table)
         folder = output.folder(options.results[0], "statistics", options.out)
-        paths = [output.write(folder / f"{name}.csv", as_csv(rows).encode()) for name, rows in tables.items()]
+        done = list(_store(folder, tables))
     except (ValueError, OSError) as error:
         return say(f"error: {error}", 1)
     for name, columns in SHOWN.items():
         if name in tables:
             _print(tables[name], columns, name, options.form)
-    for path in paths:
-        print(f"wrote {path}")
+    print(*done, sep="\n")
     for note in (*notes, *twice):
         print(f"note: {note}", file=sys.stderr)
     wrong = bounds.in_words(bounds.violations(table))
     for line in [*(f"not read: {each}" for each in unread), *wrong]:
         print(f"error: {line}", file=sys.stderr)
     return 3 if unread or wrong else 0
+
+
+def _store(folder: Path, tables: dict[str, pd.DataFrame]) -> Iterator[str]:
+    """Write each table, and remove an earlier run's of a name that has no rows now; yield what was done."""
+    for name, rows in tables.items():
+        yield f"wrote {output.write(folder / f'{name}.csv', as_csv(rows).encode())}"
+    for path in (folder / f"{name}.csv" for name in TABLES if name not in tables):
+        if path.exists():
+            path.unlink()
+            yield f"removed {path}, which has no rows now"
 
 
 def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:

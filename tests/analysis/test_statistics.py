@@ -63,7 +63,9 @@ def test_the_command_writes_its_tables_the_same_each_time(home: Path, run: Run) 
     points = pd.read_csv(home / "statistics" / "points.csv")
     assert len(points) == 3 and np.isfinite(points["solved"]).all()
     before = {path.name: path.read_bytes() for path in (home / "statistics").iterdir()}
-    run(__main__.main, home)
+    (home / "statistics" / "group_means.csv").touch()  # as if the folder had held such cells before
+    printed, _ = run(__main__.main, home)
+    assert "group_means.csv, which has no rows now" in printed
     assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
 
 
