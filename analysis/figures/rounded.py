@@ -110,7 +110,7 @@ def _tests(rows: pd.DataFrame) -> pd.DataFrame:
     of: rule, at about 1,600 scalars, a: CORRECTING, b: others (Mann-Whitney); size, a: about 1,600, b: about
     5,000 (Wilcoxon's signed ranks); order, a: Spearman's correlation of fp32 and 4 bits over n_a points.
     a, b: the medians.  n_a, n_b: mixers.  ahead: mixers that score more with b's state at 4 bits than with
-    a's in fp32.  p: two-sided, by Holm.
+    a's in fp32; ahead_3_bits: at 3 bits than with a's at 8, nearly as many.  p: two-sided, by Holm.
     """
     if "int4" not in rows:
         return pd.DataFrame()
@@ -130,5 +130,7 @@ def _tests(rows: pd.DataFrame) -> pd.DataFrame:
     ]
     alike: Any = spearmanr(rows[EXACT], rows["int4"])
     table = pd.DataFrame(named).assign(p=holm(np.array([test.pvalue for test in tests])))
+    if {"int8", "int3"} <= set(rows):
+        table.loc[1, "ahead_3_bits"] = (both["int3_large"] > both["int8"]).sum()
     order = {"of": "order", "a": alike.statistic, "n_a": len(rows)}
     return pd.concat([table, pd.DataFrame([order])]).astype({"n_b": "Int64", "ahead": "Int64"})

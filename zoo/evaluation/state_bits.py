@@ -91,6 +91,7 @@ class StateBits(Evaluation):
         for index, segment in enumerate(task.segments("test")):
             trained.model.check_length(segment.seq_len)
             rows = min(self.rows, segment.num_examples)
+            at_least("task.test.num_examples", rows, 2)  # an error is of two rows or more
             begin = named("test", segment)
             answers += [begin | row for row in self._scored(trained, task, index, rows)]
         return pd.DataFrame(answers)
