@@ -44,14 +44,6 @@ class Panel:
     extra: pd.DataFrame | None = None
 
 
-def small_multiples(
-    by_slice: dict[str, pd.DataFrame], *, axis: str = "resident", style: Style = SCREEN
-) -> Figure:
-    """Draw one panel a slice, all with the same axes, colours and markers."""
-    made = [Panel(points, axis, slices_in_words([name])) for name, points in by_slice.items()]
-    return panels(made, style=style, y_label="one slice a panel")
-
-
 def one_each(points: pd.DataFrame, slices: list[str], *, axis: str, style: Style = SCREEN) -> Figure:
     """Draw one panel a series, for many series: the other series are pale dots in it."""
     series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)

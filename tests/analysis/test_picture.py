@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -125,7 +126,8 @@ def test_a_label_without_room_is_left_out(shown: Pareto) -> None:
 def test_nothing_is_outside_the_page(shown: Pareto, panels: int) -> None:
     names = (list(shown.by_slice) * 2)[:panels]
     by_slice = {f"{name}{'' if i < 4 else i}": shown.by_slice[name] for i, name in enumerate(names)}
-    picture = one_panel(shown.points, names) if panels == 1 else figure.small_multiples(by_slice)
+    several = replace(shown, loads=[replace(shown.loads[0], by_slice=by_slice)])
+    picture = one_panel(shown.points, names) if panels == 1 else several.slices_picture()
     labels = [axis.label for ax in picture.axes for axis in (ax.xaxis, ax.yaxis)]
     assert not off_the_page([*picture.texts, *picture.legends[0].get_texts(), *labels], picture)
 
@@ -138,8 +140,8 @@ def test_the_page_grows_with_the_legend(shown: Pareto) -> None:
     assert legend.y1 <= picture.bbox.y1 and legend.y0 >= caption.y1
 
 
-def test_small_multiples_share_axes_and_markers(shown: Pareto) -> None:
-    panels = figure.small_multiples(shown.by_slice).axes
+def test_panels_of_slices_share_axes_and_markers(shown: Pareto) -> None:
+    panels = shown.slices_picture().axes
     assert panels[0].get_title().replace("\u00a0", " ") == "seq_len, num_kv_pairs = 32, 4"
     assert len({ax.get_xlim() for ax in panels}) == len({ax.get_ylim() for ax in panels}) == 1
 
