@@ -29,7 +29,7 @@ from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
 from zoo.results.home import WEIGHTS, meant, opened, shown
 from zoo.results.reading import INCOMPLETE, left_out
-from zoo.results.source import other_source, targets
+from zoo.results.source import other_source, targets, texts
 
 HELP = """Ask trained cells something new, without training them again.
 
@@ -238,7 +238,8 @@ def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequen
         "settings": settings,
         "machine": machine(),
     }
-    path = evaluations.place(folder, asking.name, settings, record["weights"])
+    of = settings | texts({"evaluation": asking.settings, "task": task or cell.config["task"]})
+    path = evaluations.place(folder, asking.name, of, record["weights"])
     _check_place(path.parent)
     if path.exists():
         evaluations.read(path.parent, path.name)  # a damaged answer is refused before the work

@@ -18,6 +18,8 @@ BAD = [
     ([WINDOW, "model.layers=[{mixer: {windw: 2}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "mixer.topk=2"], "unknown key mixer.topk; there are mixer.bias, "),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
+    ([WINDOW, "adaptation={recipe: lora}"], "key adaptation takes a name first, adaptation=NAME; then"),
+    ([WINDOW, "trainer.callbacks={_target_: a.B}"], "trainer.callbacks must be a list, [..], if it is one"),
     (["mixr=based"], "unknown key mixr; did you mean mixer?"),
     ([WINDOW, "windw=16"], "unknown key windw; did you mean mixer.window?"),
     (["+extra=1"], "unknown key extra"),

@@ -154,6 +154,7 @@ def test_a_start_that_cannot_be_used_is_refused(trained: Path, zoo: Zoo):
     assert f"is the record of {run_id}" in errors["renamed"]
     for word, message in {
         "start=.": "must be the folder of a finished cell",
+        f"start={trained / 'results'}": "is a folder of 2 runs: name one, attention-",
         "start={mixer:atention}": "start: unknown mixer atention; did you mean attention?",
     }.items():
         assert message in zoo.refused(*SMALL, word)

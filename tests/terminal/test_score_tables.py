@@ -53,6 +53,18 @@ def test_seeds_of_a_point_are_one_row_with_mean_and_spread(shown: Shown):
     ]
 
 
+def test_words_that_set_points_apart_stand_in_their_rows(shown: Shown):
+    words = (["seed=0", "optim.warmup=0"], ["seed=0", "optim.warmup=0.1"])
+    rows = [record(0, 0.5) | {"point": f"{i}", "overrides": each} for i, each in enumerate(words)]
+    rows[0]["slices"][0]["chance"], rows[1]["slices"][0]["chance"] = 0.11, 0.3
+    lines = in_words(shown(160, result_table(rows)))
+    assert [line for line in lines if "window=8" in line] == [
+        "sliding_window window=8 optim.warmup=0 10073 0 50.0% 50.0%",
+        "sliding_window window=8 optim.warmup=0.1 10073 0 50.0% 50.0%",
+    ]
+    assert "chance 11.0% to 30.0%" in lines
+
+
 def test_seeds_far_apart_have_a_range_and_no_mean(shown: Shown):
     lines = in_words(shown(160, result_table([record(0, 0.1), record(1, 0.9), record(2, 0.8)])))
     assert "sliding_window window=8 10073 3 10.0% to 90.0% 10.0% to 90.0%" in lines

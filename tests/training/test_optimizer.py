@@ -86,6 +86,7 @@ def test_the_optimizer_gets_its_arguments_groups_and_rate():
         (("++optim.eps=small",), "optim.eps (='small') must be a number"),
         (("optim._target_=torch.optim.SGDD",), "imported: unknown class SGDD; did you mean SGD?"),
         (("optim._target_=shutil.rmtree",), "optim._target_ (=shutil.rmtree) must name an Optimizer"),
+        (("+optim.eps=-1",), "cannot be built: ValueError: Invalid epsilon value: -1"),
         (("optim._target_=torch.nn.Linear",), "optim._target_ (=torch.nn.Linear) is no Optimizer"),
         (("optim._target_=torch.optim.Rprop",), "optim.weight_decay (=0.1) is unknown to torch.optim.Rprop"),
         (("optim._target_=torch.optim.LBFGS", "optim.weight_decay=0"), "needs a closure in each step"),

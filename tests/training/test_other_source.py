@@ -227,6 +227,20 @@ def test_a_checkpoint_of_other_source_is_refused(mine: Zoo, tmp_path: Path):
     assert mine(*ONE)[0] == 0
 
 
+def test_other_text_is_other_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The files of a task are named by its settings, and what they hold is not."""
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        (tmp_path / name).write_text(f"{name} is a letter. " * 400)
+    words = ("mixer=based", "task=text", "task.corpus.files=[a,b,c]")
+    before = source.source(composer(None).cell(words).config)
+    assert source.source(composer(None).cell(words).config) == before
+    (tmp_path / "b").write_text("Other text. " * 400)
+    assert source.changed({"source": before}, source.source(composer(None).cell(words).config)) == [
+        "task.corpus.files"
+    ]
+
+
 def test_an_impossible_rerun_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for check in ("check_commands", "check_partition"):
         monkeypatch.setattr(f"zoo.launch.slurm.cluster.{check}", lambda *of: None)

@@ -180,6 +180,7 @@ def test_a_callback_that_stops_training_early_ends_it_for_good(tmp_path: Path):
         (f"{{_target_: {HERE}.Watch, every: x}}", "trainer.callbacks[0].every (='x') must be an integer"),
         (f"{{_target_: {HERE}.Watch, every: 0}}", "every (=0) must be at least 1"),
         ("{_target_: pytorch_lightning.callbacks.RichProgressBar}", "zoo has its own display"),
+        ("{_target_: pytorch_lightning.callbacks.LearningRateMonitor}", "it needs a logger of Lightning's"),
         ("3", "trainer.callbacks[0] (=3) must be a {key: value} of settings"),
     ],
 )

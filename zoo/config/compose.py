@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
+    ConfigTypeError,
     InterpolationKeyError,
     OmegaConfBaseException,
 )
@@ -136,6 +137,8 @@ class Composer:
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
             return unknown("key", cause.full_key, settable(self._keys(groups)))
+        if isinstance(cause, ConfigTypeError) and cause.full_key:
+            return f"{cause.full_key} must be a list, [..], if it is one in conf/, else {{key: value}}."
         if isinstance(cause, InterpolationKeyError):
             name = first_line(cause).split("'")[1]
             return f"{cause.full_key}=${{{name}}}: {unknown('key', name, settable(self._keys(())))}"
@@ -155,7 +158,7 @@ class Composer:
         wrong += [line for o in groups for line in self._wrong_choice(o)]
         if wrong:
             return wrong
-        words = tuple(o.input_line or "" for o in groups)
+        words = tuple(o.input_line or "" for o in groups if o.value() is not None or o.is_delete())
         keys = self._keys(words)
         if any(o.key_or_group.startswith("hydra") for o in parsed):
             keys |= {f"hydra.{key}" for key in keys_of(self.hydras(words))}
@@ -184,10 +187,12 @@ class Composer:
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
         """Return a copy of the composed config, before interpolation, and the group choices."""
         overrides = tuple(overrides)
-        groups = tuple(line for line in overrides if self._chooses(parse(line)))
+        chosen = [line for line in overrides if self._chooses(parse(line))]
+        # adaptation=null, experiment=null: as if the word were left out
+        groups = tuple(line for line in chosen if parse(line).value() is not None or parse(line).is_delete())
         base, choices = self.yamls.composed(groups)
         cfg = copy.deepcopy(base)
-        values = [parse(line) for line in overrides if line not in groups]
+        values = [parse(line) for line in overrides if line not in chosen]
         if any(override.key_or_group == "start" for override in values):
             cfg["start"] = None  # the words of `start` replace those of an experiment, and do not merge
         for override in values:

@@ -197,6 +197,8 @@ def build(folder: Home, record: dict[str, Any], cell: Cell) -> Trained:
 
 def record_of(folder: Home) -> dict[str, Any]:
     """Return the record of a finished cell.  ValueError, one line: the cell is not finished, or diverged."""
+    if isinstance(folder, Path):
+        _check_run(folder)
     if not is_done(folder):
         raise ValueError(f"{shown(folder)} is not finished: give the command that made it once more.")
     record = parsed(folder)

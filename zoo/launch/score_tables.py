@@ -13,6 +13,7 @@ from zoo.results.record import APART
 
 WORDS = 44  # characters of a mixer's settings in a line of a table
 MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and printing them takes a while
+ELSEWHERE = ("optim.", "task.", "model.", "block", "loss", "trainer.precision")  # words beside the mixer's
 SORTED_BY = ("mixer", "d_model", "state_resident", "lr", "seed")
 
 Record = dict[str, Any]
@@ -141,11 +142,17 @@ def _apart(rows: Sequence[Sequence[Record]]) -> Apart:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return the settings of mixer, start and adaptation, without d_model, which has its own column."""
+    """Return the settings of mixer, start and adaptation, and the other words of the cell that set a value.
+
+    d_model has its own column.
+    """
     adaptation, start = record.get("adaptation") or {}, record.get("start")
     recipe = {"adaptation": adaptation.get("recipe"), "rank": adaptation.get("rank")}
     recipe["start"] = start and start.rpartition("-")[0]
-    settings = record["mixer_settings"] | {key: value for key, value in recipe.items() if value is not None}
+    words = (word.lstrip("+").partition("=")[::2] for word in record.get("overrides", ()))
+    others = {key: value for key, value in words if key.startswith(ELSEWHERE)}
+    recipe = {key: value for key, value in recipe.items() if value is not None}
+    settings = record["mixer_settings"] | recipe | others
     return {key: value for key, value in settings.items() if key != "d_model" and not key.startswith("_")}
 
 
@@ -186,7 +193,7 @@ def _chance(records: Iterable[Record], slice_: Slice) -> str:
     """Return the accuracy of guessing at a slice; "" where no record has it, as older ones do not."""
     entries = (entry for record in records for entry in _tests(record) if _slice(entry) == slice_)
     known = [chance for entry in entries if (chance := entry.get("chance")) is not None]
-    return percent(known[0]) if known else ""
+    return " to ".join(dict.fromkeys(percent(of(known)) for of in (min, max))) if known else ""
 
 
 def _score(group: Sequence[Record], slice_: Slice, gap: str) -> str:

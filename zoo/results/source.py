@@ -1,12 +1,14 @@
 """Check the code that a record names: whether it may be imported, and a hash of it and of its imports.
 
-Files are read and never run.  Imports, also inside functions, are followed within the package that defines
-the part, within zoo, and to modules beside a user's own module.  A module that is named by a string (a kernel
-that is chosen when it runs) is not seen.  Comments, blank lines and docstrings do not count.
+The text files that a task names are hashed as well.  Files are read and never run.  Imports, also inside
+functions, are followed within the package that defines the part, within zoo, and to modules beside a user's
+own module.  A module that is named by a string (a kernel that is chosen when it runs) is not seen.  Comments,
+blank lines and docstrings do not count.
 """
 
 import ast
 import hashlib
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.common.foreign import visible
+from zoo.config.settings import flat
 
 INSTALLED = ("site-packages", "dist-packages")  # modules side by side there have different authors
 MOST_NAMES = 3  # of parts, in a message
@@ -22,9 +25,27 @@ DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def source(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return `_target_` -> hash, for every part that a cell's config names in task, block and model."""
+    """Return `_target_` -> hash, for every part of task, block and model in a cell's config, and `texts`."""
     names = sorted({name for group in ("task", "block", "model") for name in targets(config[group])})
-    return {name: digest(name) for name in names}
+    return {name: digest(name) for name in names} | texts({"task": config["task"]})
+
+
+def texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return `task.corpus.files` -> hash of the text in the files that settings name; {}: they name none."""
+    paths = {key: value for key, value in flat("", dict(settings)) if key.endswith("corpus.files")}
+    return {key: _text(json.loads(value)) for key, value in paths.items() if isinstance(value, str)}
+
+
+def _text(paths: Sequence[str]) -> str:
+    """Return a hash of the content of files; a file that is gone counts as empty."""
+    files = map(Path, paths)
+    hashes = [_content(path, path.stat().st_mtime_ns) if path.is_file() else "" for path in files]
+    return hashlib.sha256(repr(hashes).encode()).hexdigest()[:12]
+
+
+@cache
+def _content(path: Path, changed: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def with_source(known: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

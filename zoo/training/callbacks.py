@@ -3,12 +3,21 @@
 from typing import Any
 
 from pytorch_lightning import Callback
-from pytorch_lightning.callbacks import ProgressBar
+from pytorch_lightning import callbacks as lightning
 
 from zoo.common.checks import reason
 from zoo.config.arguments import mistakes
 from zoo.config.cell import Cell
 from zoo.config.targets import check, make, target
+
+INSTEAD = {
+    lightning.ProgressBar: "zoo has its own display",
+    lightning.BatchSizeFinder: "set optim.batch_size",
+    lightning.GradientAccumulationScheduler: "set optim.batch_size",
+    lightning.LearningRateFinder: "sweep lr, and validation rows choose",
+    lightning.LearningRateMonitor: "it needs a logger of Lightning's, and optim.schedule says the rates",
+    lightning.StochasticWeightAveraging: "it cannot be copied into a checkpoint",
+}
 
 
 def make_callbacks(cell: Cell) -> list[Callback]:
@@ -31,8 +40,9 @@ def make_callbacks(cell: Cell) -> list[Callback]:
 def _made(path: str, settings: dict[str, Any]) -> Callback:
     check(settings, Callback, path)
     kind = target(settings["_target_"], Callback, path)
-    if issubclass(kind, ProgressBar):
-        raise ValueError(f"{path} (={settings['_target_']}) cannot be used: zoo has its own display.")
+    for other, instead in INSTEAD.items():
+        if issubclass(kind, other):
+            raise ValueError(f"{path} (={settings['_target_']}) cannot be used: {instead}.")
     if wrong := mistakes(path, {key: value for key, value in settings.items() if key != "_target_"}, kind):
         raise ValueError(wrong[0])
     try:

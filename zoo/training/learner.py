@@ -153,7 +153,7 @@ class Learner(pl.LightningModule):
         with interrupts.after():
             for member in self.runs.active:
                 run = self.runs.members[member]
-                states = self.step.states(member, run.lr_at(run.position.step - 1))
+                states = self.step.states(member, run.lr_at(max(run.position.step - 1, 0)))
                 run.save(*states, self.ran(), self.form)
         self._saved = time.monotonic()
 

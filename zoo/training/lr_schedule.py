@@ -89,9 +89,9 @@ def check_schedule(config: OptimConfig) -> None:
     name = f"optim.schedule (={config.schedule.get('_target_')})"
     try:
         factors = [lr_factor(config, step, 100) for step in range(100)]
-    except ValueError:
-        raise
     except Exception as error:  # whatever a constructor raises
+        if isinstance(error, ValueError) and "optim.schedule" in str(error):
+            raise
         raise ValueError(f"{name} cannot be built or asked: {reason(error)}.") from error
     if not all(math.isfinite(factor) and factor >= 0 for factor in factors):
         raise ValueError(f"{name} must give finite factors of at least 0; over 100 steps one was not.")

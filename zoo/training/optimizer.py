@@ -67,7 +67,7 @@ def check_optimizer(config: OptimConfig, outline: nn.Module) -> None:
     """
     kind = target(config._target_, Optimizer, "optim")
     wrong = _mistakes(kind, config)
-    if not wrong and config._target_ != ADAMW:
+    if not wrong and (config._target_ != ADAMW or config.arguments):
         try:
             make_optimizer(outline, config, lr=1.0)
         except Exception as error:  # whatever a constructor raises now, it would raise in training

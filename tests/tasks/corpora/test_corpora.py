@@ -119,7 +119,8 @@ def test_text_that_repeats_itself_is_warned_of() -> None:
         (seeded(letters=500), r"letters \(=500\) must be at most 191"),
         (seeded(repeat_len=99), r"repeat_len \(=99\) must be at most the smallest"),
         (DOCSTRINGS | {"packages": ["nosuchthing"]}, "packages names nosuchthing, which is not installed"),
-        ({"files": ["/nowhere/a.txt"]}, "files names /nowhere/a.txt, which is no file"),
+        ({"files": ["/nowhere/a.txt"]}, "corpus.files names /nowhere/a.txt, which is no file"),
+        ({"files": "/nowhere/a.txt"}, r"corpus.files \(=/nowhere/a.txt\) must be a list of files"),
     ],
 )
 def test_refusals(settings: dict, message: str) -> None:
@@ -133,6 +134,8 @@ def test_files(tmp_path: Path) -> None:
     assert files([str(good)]).documents == ["grüße".encode()]
     with pytest.raises(ValueError, match=r"has 1 document.s., and train, valid and test need one each"):
         files([str(good)]).split("train", 0)
+    with pytest.raises(ValueError, match=r"names \S*a.txt and \S*d.txt, which hold the same text"):
+        files([str(good), str(good.with_name("d.txt").write_text("grüße") and good.with_name("d.txt"))])
     with pytest.raises(ValueError, match=r"b.txt, which is empty"):
         files([str(good), str(empty)])
     with pytest.raises(ValueError, match=r"c.txt, which is not UTF-8 \(byte 3\)"):

@@ -30,8 +30,10 @@ def load(settings: Mapping[str, Any], seed: int) -> Corpus:
     for name in settings:
         if name not in SETTINGS:
             raise ValueError(unknown("key", f"corpus.{name}", [f"corpus.{known}" for known in SETTINGS]))
-    if settings.get("files"):
-        return _load("files", tuple(settings["files"]))
+    if given := settings.get("files"):
+        if isinstance(given, str):
+            raise ValueError(f"corpus.files (={given}) must be a list of files, [a.txt,b.txt,c.txt].")
+        return _load("files", tuple(given))
     source = settings.get("source")
     one_of("corpus.source", str(source), get_args(Source))
     if source == "seeded":
@@ -66,22 +68,27 @@ def _load(source: str, of: tuple[str, ...]) -> Corpus:
 
 
 def files(paths: Sequence[str]) -> Corpus:
-    """Return one document a file.  ValueError, one line: no file, or one is missing, empty or not UTF-8."""
+    """Return one document a file.  ValueError: no file; one is missing, empty, not UTF-8 or a copy."""
     if not paths:
-        raise ValueError("files is empty: name one UTF-8 file or more, files=[book.txt].")
-    return Corpus("files", [_text(Path(path)) for path in paths], {})
+        raise ValueError("corpus.files is empty: name one UTF-8 file or more, [book.txt].")
+    texts: dict[bytes, str] = {}
+    for path in paths:
+        if other := texts.get(text := _text(Path(path))):
+            raise ValueError(f"corpus.files names {other} and {path}, which hold the same text.")
+        texts[text] = path
+    return Corpus("files", list(texts), {})
 
 
 def _text(path: Path) -> bytes:
     if not path.is_file():
-        raise ValueError(f"files names {path}, which is no file.")
+        raise ValueError(f"corpus.files names {path}, which is no file.")
     content = path.read_bytes()
     if not content:
-        raise ValueError(f"files names {path}, which is empty.")
+        raise ValueError(f"corpus.files names {path}, which is empty.")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"files names {path}, which is not UTF-8 (byte {error.start}).") from None
+        raise ValueError(f"corpus.files names {path}, which is not UTF-8 (byte {error.start}).") from None
     return content
 
 
