@@ -31,8 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")
     args = parser.parse_intermixed_args(argv)
     place = Path(os.path.abspath(args.results))  # links are not followed: a link may lead to itself
-    if not args.out and not place.name:
-        return say(f"{shown(place)} has no name for an archive: give one with --out NAME.zip.", USAGE)
+    if not args.out and (not place.name or place.suffix == ".zip"):
+        what = (
+            "is an archive already, and a new one needs a name"
+            if place.name
+            else "has no name for an archive"
+        )
+        return say(f"{shown(place)} {what}: give one with --out NAME.zip.", USAGE)
     out: Path = args.out or place.with_name(f"{place.name}.zip")
     try:
         count, reading = archive(args.results, out, args.weights)
