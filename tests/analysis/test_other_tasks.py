@@ -37,6 +37,18 @@ def other(mixer: str, accuracy: float, slices: Slices, axis: str | None = None, 
     return record | {"task_settings": OTHER, "load_axis": axis}
 
 
+def test_files_of_other_text_are_another_load():
+    made = [{"corpus": "files", "sha256": digest * 64} for digest in "ab"]
+    of_text = [
+        other("m", 0.7, TOKENS) | {"made_from": each, "run_id": f"m-{i}"} for i, each in enumerate(made)
+    ]
+    loads = cells.named(study.table(of_text))["load"]
+    assert [name.partition(",")[0] for name in loads.unique()] == [
+        "corpus=files aaaaaaaa",
+        "corpus=files bbbbbbbb",
+    ]
+
+
 def test_a_task_without_pairs_has_its_chance():
     table = study.table([other("based", 0.51, WORDS), other("mamba", 0.9, WORDS, state=2000)])
     names = cells.slices(table, "test")

@@ -32,11 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_intermixed_args(argv)
     place = Path(os.path.abspath(args.results))  # links are not followed: a link may lead to itself
     if not args.out and (not place.name or place.suffix == ".zip"):
-        what = (
-            "is an archive already, and a new one needs a name"
-            if place.name
-            else "has no name for an archive"
-        )
+        what = "is an archive; a new one needs a name" if place.name else "has no name for an archive"
         return say(f"{shown(place)} {what}: give one with --out NAME.zip.", USAGE)
     out: Path = args.out or place.with_name(f"{place.name}.zip")
     try:

@@ -33,12 +33,13 @@ def source(config: Mapping[str, Any]) -> dict[str, str]:
 def texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return `task.corpus.files` -> hash of the text in the files that settings name; {}: they name none."""
     paths = {key: value for key, value in flat("", dict(settings)) if key.endswith("corpus.files")}
-    return {key: _text(json.loads(value)) for key, value in paths.items() if isinstance(value, str)}
+    lists = {key: value for key, value in paths.items() if str(value).startswith("[")}  # flat's JSON
+    return {key: _text(json.loads(value)) for key, value in lists.items()}
 
 
 def _text(paths: Sequence[str]) -> str:
     """Return a hash of the content of files; a file that is gone counts as empty."""
-    files = map(Path, paths)
+    files = [Path(str(path)) for path in paths]
     hashes = [_content(path, path.stat().st_mtime_ns) if path.is_file() else "" for path in files]
     return hashlib.sha256(repr(hashes).encode()).hexdigest()[:12]
 

@@ -42,7 +42,7 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     settings = dict(flat("mixer", record["mixer_settings"])) | dict(flat("task", record["task_settings"]))
     made_from = record.get("made_from", {})
     if text := made_from.get("corpus"):  # files are what they hold, not where they lie
-        settings["task.corpus"] = f"files {made_from['sha256'][:8]}" if text == "files" else text
+        settings["task.corpus"] = f"files {made_from.get('sha256', '')[:8]}" if text == "files" else text
     if start := record.get("start"):
         settings |= {"start": start, "adaptation.start": start.rpartition("-")[0]}
     for section in ("adaptation", "state_codec"):
