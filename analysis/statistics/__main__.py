@@ -132,10 +132,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _store(folder: Path, tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     """Write each table, and remove an earlier run's of a name that has no rows now; yield what was done."""
-    for name, rows in tables.items():
-        yield f"wrote {output.write(folder / f'{name}.csv', as_csv(rows).encode())}"
-    for path in (folder / f"{name}.csv" for name in TABLES if name not in tables):
-        if path.exists():
+    for path in (folder / f"{name}.csv" for name in TABLES):
+        if path.stem in tables:
+            yield f"wrote {output.write(path, as_csv(tables[path.stem]).encode())}"
+        elif path.exists():
             path.unlink()
             yield f"removed {path}, which has no rows now"
 

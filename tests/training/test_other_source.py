@@ -232,13 +232,11 @@ def test_other_text_is_other_source(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     for name in "abc":
         (tmp_path / name).write_text(f"{name} is a letter. " * 400)
-    words = ("mixer=based", "task=text", "task.corpus.files=[a,b,c]")
-    before = source.source(composer(None).cell(words).config)
-    assert source.source(composer(None).cell(words).config) == before
+    cell = composer(None).cell(("mixer=based", "task=text", "task.corpus.files=[a,b,c]"))
+    before = source.source(cell.config)
+    assert source.source(cell.config) == before
     (tmp_path / "b").write_text("Other text. " * 400)
-    assert source.changed({"source": before}, source.source(composer(None).cell(words).config)) == [
-        "task.corpus.files"
-    ]
+    assert source.changed({"source": before}, source.source(cell.config)) == ["task.corpus.files"]
 
 
 def test_an_impossible_rerun_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

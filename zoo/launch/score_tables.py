@@ -142,10 +142,7 @@ def _apart(rows: Sequence[Sequence[Record]]) -> Apart:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return the settings of mixer, start and adaptation, and the other words of the cell that set a value.
-
-    d_model has its own column.
-    """
+    """Return the settings of mixer, start and adaptation and the words of ELSEWHERE, without d_model."""
     adaptation, start = record.get("adaptation") or {}, record.get("start")
     recipe = {"adaptation": adaptation.get("recipe"), "rank": adaptation.get("rank")}
     recipe["start"] = start and start.rpartition("-")[0]

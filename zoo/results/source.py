@@ -32,9 +32,10 @@ def source(config: Mapping[str, Any]) -> dict[str, str]:
 
 def texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return `task.corpus.files` -> hash of the text in the files that settings name; {}: they name none."""
-    paths = {key: value for key, value in flat("", dict(settings)) if key.endswith("corpus.files")}
-    lists = {key: value for key, value in paths.items() if str(value).startswith("[")}  # flat's JSON
-    return {key: _text(json.loads(value)) for key, value in lists.items()}
+    found = ((key, value) for key, value in flat("", dict(settings)) if key.endswith("corpus.files"))
+    return {
+        key: _text(json.loads(value)) for key, value in found if str(value).startswith("[")
+    }  # flat's JSON
 
 
 def _text(paths: Sequence[str]) -> str:

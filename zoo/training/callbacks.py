@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from pytorch_lightning import Callback
-from pytorch_lightning import callbacks as lightning
+from pytorch_lightning import Callback, callbacks
 
 from zoo.common.checks import reason
 from zoo.config.arguments import mistakes
@@ -11,12 +10,12 @@ from zoo.config.cell import Cell
 from zoo.config.targets import check, make, target
 
 INSTEAD = {
-    lightning.ProgressBar: "zoo has its own display",
-    lightning.BatchSizeFinder: "set optim.batch_size",
-    lightning.GradientAccumulationScheduler: "set optim.batch_size",
-    lightning.LearningRateFinder: "sweep lr, and validation rows choose",
-    lightning.LearningRateMonitor: "it needs a logger of Lightning's, and optim.schedule says the rates",
-    lightning.StochasticWeightAveraging: "it cannot be copied into a checkpoint",
+    callbacks.ProgressBar: "zoo has its own display",
+    callbacks.BatchSizeFinder: "set optim.batch_size",
+    callbacks.GradientAccumulationScheduler: "set optim.batch_size",
+    callbacks.LearningRateFinder: "sweep lr, and validation rows choose",
+    callbacks.LearningRateMonitor: "it needs a logger of Lightning's, and optim.schedule says the rates",
+    callbacks.StochasticWeightAveraging: "it cannot be copied into a checkpoint",
 }
 
 
