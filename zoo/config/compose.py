@@ -185,7 +185,7 @@ class Composer:
         return self._known_keys[groups]
 
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
-        """Return a copy of the config before interpolation, and the group choices; GROUP=null chooses none."""
+        """Return a copy of the config before interpolation, and its groups; GROUP=null chooses none."""
         overrides = tuple(overrides)
         chosen = [line for line in overrides if self._chooses(parse(line))]
         groups = tuple(line for line in chosen if parse(line).value() is not None or parse(line).is_delete())

@@ -125,7 +125,8 @@ def ask(*words: str) -> str:
             f"{words[0]} did not answer within a minute: is the cluster's controller up?"
         ) from None
     if done.returncode:
-        raise NoAnswer(f"SLURM's {words[0]}: {complaint(done.stderr) or f'exit code {done.returncode}'}")
+        why = complaint(done.stderr) or f"exit code {done.returncode}"
+        raise NoAnswer(f"{why} (SLURM's {words[0]}, on this machine)")
     return done.stdout
 
 
