@@ -19,9 +19,10 @@ from zoo.common import terminal
 from zoo.common.terminal import console
 from zoo.config import command_line
 from zoo.config.cell import Cell
-from zoo.config.compose import ROOT, Composer
+from zoo.config.compose import Composer
 from zoo.config.help import help_text
 from zoo.config.paths import CONF
+from zoo.config.yamls import ROOT
 from zoo.launch import rerun
 from zoo.launch.display import CellDisplay
 from zoo.launch.preflight import Validator

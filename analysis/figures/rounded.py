@@ -131,6 +131,6 @@ def _tests(rows: pd.DataFrame) -> pd.DataFrame:
     alike: Any = spearmanr(rows[EXACT], rows["int4"])
     table = pd.DataFrame(named).assign(p=holm(np.array([test.pvalue for test in tests])))
     if {"int8", "int3"} <= set(rows):
-        table.loc[1, "ahead_3_bits"] = (both["int3_large"] > both["int8"]).sum()
+        table.loc[table["of"] == "size", "ahead_3_bits"] = (both["int3_large"] > both["int8"]).sum()
     order = {"of": "order", "a": alike.statistic, "n_a": len(rows)}
     return pd.concat([table, pd.DataFrame([order])]).astype({"n_b": "Int64", "ahead": "Int64"})

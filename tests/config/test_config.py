@@ -55,6 +55,14 @@ def test_a_cached_composition_equals_hydras(words: str):
     assert not GlobalHydra.instance().is_initialized()
 
 
+def test_null_for_a_group_is_as_if_the_word_were_left_out():
+    null = "adaptation=null", "experiment=null"
+    assert COMPOSER.cell(["mixer=based", *null]).run_id == COMPOSER.cell(["mixer=based"]).run_id
+    assert COMPOSER.hydras(["mixer=based,mamba", *null]) == COMPOSER.hydras(["mixer=based,mamba"])
+    with pytest.raises(ValueError, match=r"unknown key optim\.foo"):
+        COMPOSER.cell(["mixer=based", *null, "optim={foo: 1}"])
+
+
 def test_a_copy_from_the_cache_shares_nothing():
     first = cell("mixer.window=4", "optim.betas.0=0.5")
     assert cell().config["mixer"]["window"] == 8

@@ -97,6 +97,10 @@ def test_the_optimizer_gets_its_arguments_groups_and_rate():
             "optim.schedule (='cosin') must be one of cosine, constant, wsd or a {key",
         ),
         (
+            ("optim.schedule={_target_: torch.optim.lr_scheduler.OneCycleLR, max_lr: 0.1}",),
+            "optim.schedule (=torch.optim.lr_scheduler.OneCycleLR) cannot be built or asked: ValueError: You",
+        ),
+        (
             ("optim.schedule={_target_: shutil.rmtree}",),
             "schedule._target_ (=shutil.rmtree) must name a Schedule",
         ),

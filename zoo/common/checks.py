@@ -42,8 +42,6 @@ def multiple(name: str, value: int, of_name: str, of: int) -> None:
 def unknown(what: str, name: str, valid: Iterable[str]) -> str:
     """Return "unknown key windw; did you mean window?", or if no valid name is like it, list its siblings."""
     known = list(valid)
-    if name in known:
-        return f"{what} {name} takes a name first, {name}=NAME; then {name}.KEY=VALUE changes a setting."
     message, best = f"unknown {what} {name or repr(name)}", nearest(name, known) if name else None
     if best and _alike(name, best):
         return f"{message}; did you mean {best}?"

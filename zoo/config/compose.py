@@ -45,7 +45,7 @@ from zoo.config.words import (
     shared,
     wrong_key,
 )
-from zoo.config.yamls import ROOT, Yamls
+from zoo.config.yamls import Yamls
 
 KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
 KEYS += ("loss", "rerun", "keep_weights")
@@ -135,6 +135,8 @@ class Composer:
         """Return an error in one line; OmegaConf names a wrong key inside a {...} value (no override)."""
         cause = error.__cause__ or error
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
+            if self.yamls.is_group(name := cause.full_key):
+                return f"key {name} takes a name first, {name}=NAME; then {name}.KEY=VALUE changes a setting."
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
             return unknown("key", cause.full_key, settable(self._keys(groups)))
         if isinstance(cause, ConfigTypeError) and cause.full_key:
@@ -158,7 +160,7 @@ class Composer:
         wrong += [line for o in groups for line in self._wrong_choice(o)]
         if wrong:
             return wrong
-        words = tuple(o.input_line or "" for o in groups if o.value() is not None or o.is_delete())
+        words = tuple(o.input_line or "" for o in groups)
         keys = self._keys(words)
         if any(o.key_or_group.startswith("hydra") for o in parsed):
             keys |= {f"hydra.{key}" for key in keys_of(self.hydras(words))}
@@ -185,13 +187,12 @@ class Composer:
         return self._known_keys[groups]
 
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
-        """Return a copy of the config before interpolation, and its groups; GROUP=null chooses none."""
+        """Return a copy of the composed config, before interpolation, and the group choices."""
         overrides = tuple(overrides)
-        chosen = [line for line in overrides if self._chooses(parse(line))]
-        groups = tuple(line for line in chosen if parse(line).value() is not None or parse(line).is_delete())
+        groups = tuple(line for line in overrides if self._chooses(parse(line)))
         base, choices = self.yamls.composed(groups)
         cfg = copy.deepcopy(base)
-        values = [parse(line) for line in overrides if line not in chosen]
+        values = [parse(line) for line in overrides if line not in groups]
         if any(override.key_or_group == "start" for override in values):
             cfg["start"] = None  # the words of `start` replace those of an experiment, and do not merge
         for override in values:
@@ -212,8 +213,7 @@ class Composer:
         Swept words are left out, as they belong to the cells.  HydraException: a word names nothing.
         """
         fixed = [line for line in overrides if not parse(line).is_sweep_override()]
-        cfg = self.loader.load_configuration(ROOT, fixed, run_mode=RunMode.MULTIRUN)
-        return cfg.hydra
+        return self.yamls.read(fixed, RunMode.MULTIRUN).hydra
 
     def options(self, group: str) -> list[str]:
         """Return the names of the yamls of a group, ours and those of --config-dir."""

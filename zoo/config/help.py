@@ -6,9 +6,10 @@ from pathlib import Path
 from string import Template
 from textwrap import indent, wrap
 
-from zoo.config.compose import ROOT, Composer
+from zoo.config.compose import Composer
 from zoo.config.paths import SWEEPS_PATH
 from zoo.config.words import parse
+from zoo.config.yamls import ROOT
 
 WHOLE = ("sweep", "experiment", "adaptation")  # groups whose files set keys of other groups
 OURS = re.compile(r"^(defaults|hydra|about):.*\n([ \t]+.*\n|\n)*", re.MULTILINE)  # not settable by words

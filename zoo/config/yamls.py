@@ -1,7 +1,7 @@
 """Read the yamls on Hydra's search path: names, texts, and the configs that Hydra composes from them."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -52,7 +52,7 @@ def _copied(load: Callable[[str], ConfigResult]) -> Callable[[str], ConfigResult
 def sweep(config_dir: Path | None, words: Sequence[str], task: TaskFunction) -> None:
     """Compose once, and pass the words to the sweeper; task: for a launcher of another package to call."""
     with _hydra(config_dir) as hydra:
-        hydra.multirun(ROOT, task, [*words])
+        hydra.multirun(ROOT, task, Yamls(hydra.config_loader).without_null(words))
 
 
 class Yamls:
@@ -84,8 +84,20 @@ class Yamls:
                 return cfg, {SWAPPED: name, **rest[1]}  # pyright: ignore[reportReturnType]
         return self._whole(choices)
 
+    def read(self, words: Iterable[str], mode: RunMode) -> DictConfig:
+        """Compose conf/config.yaml with these words.  HydraException: a word names nothing."""
+        return self.loader.load_configuration(ROOT, self.without_null(words), run_mode=mode)
+
+    def without_null(self, words: Iterable[str]) -> list[str]:
+        """Return the words without GROUP=null, which counts as left out; Hydra refuses it."""
+
+        def counts(o: Override) -> bool:
+            return o.is_delete() or o.value() is not None or not self.is_group(o.key_or_group)
+
+        return [line for line in words if counts(parse(line))]
+
     def _whole(self, choices: Sequence[str]) -> Composed:
-        cfg = self.loader.load_configuration(ROOT, [*choices], run_mode=RunMode.RUN)
+        cfg = self.read(choices, RunMode.RUN)
         chosen = cfg.hydra.runtime.choices
         with open_dict(cfg):
             cfg.pop("hydra")

@@ -32,10 +32,8 @@ def source(config: Mapping[str, Any]) -> dict[str, str]:
 
 def texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return `task.corpus.files` -> hash of the text in the files that settings name; {}: they name none."""
-    found = ((key, value) for key, value in flat("", dict(settings)) if key.endswith("corpus.files"))
-    return {
-        key: _text(json.loads(value)) for key, value in found if str(value).startswith("[")
-    }  # flat's JSON
+    paths = {key: str(value) for key, value in flat("", dict(settings)) if key.endswith("corpus.files")}
+    return {key: _text(json.loads(value)) for key, value in paths.items() if value.startswith("[")}
 
 
 def _text(paths: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.common.checks import reason
 from zoo.config.settings import OptimConfig
-from zoo.config.targets import make
+from zoo.config.targets import check, make
 
 COOLING = 0.1  # the share of all steps over which "wsd" falls
 
@@ -77,9 +77,11 @@ class _Torchs(Schedule):
 def _named(settings: str) -> Schedule:
     """Build the class that conf/optim names; settings: as JSON."""
     config = json.loads(settings)
-    if str(config.get("_target_")).startswith("torch."):
-        return _Torchs(config)
-    return make(config, Schedule)
+    return _Torchs(config) if _contract(config) is LRScheduler else make(config, Schedule)
+
+
+def _contract(settings: Mapping[str, Any]) -> type[Any]:
+    return LRScheduler if str(settings.get("_target_")).startswith("torch.") else Schedule
 
 
 def check_schedule(config: OptimConfig) -> None:
@@ -87,11 +89,10 @@ def check_schedule(config: OptimConfig) -> None:
     if not isinstance(config.schedule, Mapping):
         return
     name = f"optim.schedule (={config.schedule.get('_target_')})"
+    check(config.schedule, _contract(config.schedule), "optim.schedule")
     try:
         factors = [lr_factor(config, step, 100) for step in range(100)]
     except Exception as error:  # whatever a constructor raises
-        if isinstance(error, ValueError) and "optim.schedule" in str(error):
-            raise
         raise ValueError(f"{name} cannot be built or asked: {reason(error)}.") from error
     if not all(math.isfinite(factor) and factor >= 0 for factor in factors):
         raise ValueError(f"{name} must give finite factors of at least 0; over 100 steps one was not.")
