@@ -13,9 +13,7 @@ def folder(results: Path, name: str, out: Path | None) -> Path:
         beside = results.with_name(results.name.replace(".", "_"))
     home = out or beside / name
     if out is None and home.is_symlink():
-        raise ValueError(
-            f"{home} is a link to {os.readlink(home)}: remove it, or name the folder with --out."
-        )
+        raise ValueError(f"{home} is a link to {os.readlink(home)}: remove it, or name a folder with --out.")
     return home
 
 
@@ -29,7 +27,5 @@ def write(path: Path, content: bytes) -> Path:
         with replaced_by(path) as part:
             part.write_bytes(content)
     except OSError as error:
-        raise ValueError(
-            f"{path} cannot be written ({error.strerror}): name another place with --out."
-        ) from None
+        raise ValueError(f"{path} cannot be written ({error.strerror}): name another with --out.") from None
     return path

@@ -163,9 +163,7 @@ def pareto(
     if unknown:
         raise ValueError(f"No slice {unknown[0]!r} in split {split!r}: choose among {'; '.join(known)}.")
     fit = {name: part for name, part in parts.items() if set(of or []) <= set(cells.slices(part, split))}
-    notes += [
-        f"{name} lacks a slice that was asked for and is not drawn." for name in parts if name not in fit
-    ]
+    notes += [f"{name} lacks a slice asked for and is not drawn." for name in parts if name not in fit]
     if len(fit) > figure.MOST_PANELS:
         raise ValueError(
             f"{len(fit)} loads are too many for one page, the first {next(iter(fit))!r}: choose with --where."

@@ -38,9 +38,7 @@ def main() -> int:
         types = [[bin_of / "pyright", *typed]] if typed or not paths else []
         lanes = [*lint, *types], [*laws(paths), smoke]
         failed = [found for lane in two.map(run, lanes) for found in lane]
-    print(
-        f"{len(paths) or 'all'} files, {time.monotonic() - began:.0f} s: {'; '.join(failed) or 'all is well'}"
-    )
+    print(f"{len(paths) or 'all'} files, {time.monotonic() - began:.0f} s: {'; '.join(failed) or 'all well'}")
     return 1 if failed else 0
 
 

@@ -96,6 +96,4 @@ def stats(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def litter(folder: Path) -> list[str]:
-    return [
-        str(path) for path in folder.rglob("*") if path.suffix in (".part", ".dead") or "probe" in path.name
-    ]
+    return [str(p) for p in folder.rglob("*") if p.suffix in (".part", ".dead") or "probe" in p.name]

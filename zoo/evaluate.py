@@ -129,9 +129,7 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
 
     evaluation = make(asking.settings, Evaluation)
     if not isinstance(evaluation, ForgettingCurve):
-        raise ValueError(
-            f"evaluation={asking.name} asks cells of zoo; hf= takes evaluation=forgetting_curve."
-        )
+        raise ValueError(f"evaluation={asking.name} asks zoo's cells; hf= takes evaluation=forgetting_curve.")
     for model in models:
         folder = results / f"{evaluations.OTHERS}{model.resolve().name}"
         settings = {"evaluation": asking.settings}
@@ -249,9 +247,7 @@ def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequen
 def _check_place(answers: Path) -> None:
     """Raise ValueError if the answers cannot be written there, before any answer is worked out."""
     if answers.is_symlink() or (answers.exists() and not answers.is_dir()):
-        raise ValueError(
-            f"{shown(answers)} is a link or a file: move it away, answers lie in a folder there."
-        )
+        raise ValueError(f"{shown(answers)} is a link or file: move it away, answers lie in a folder there.")
     try:
         TemporaryFile(dir=answers if answers.exists() else answers.parent).close()
     except OSError as error:

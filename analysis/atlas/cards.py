@@ -137,6 +137,4 @@ def used_scalars(study: Study) -> dict[str, float]:
         whole = of_all_layers(study, {"used": ABOVE})
     except ValueError:  # there are no answers
         return {}
-    return {
-        str(point): float(group["used"].to_numpy(float).mean()) for point, group in whole.groupby("point")
-    }
+    return {str(point): float(part["used"].to_numpy(float).mean()) for point, part in whole.groupby("point")}

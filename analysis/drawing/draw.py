@@ -14,18 +14,7 @@ from ..statistics.axes import Axis
 from ..statistics.bounds import BITS, HEURISTIC
 from ..statistics.chance import at_chance
 from ..statistics.seeds import apart, settled, top
-from .style import (
-    BACKGROUND,
-    GREY,
-    INK,
-    OTHER_COLOURS,
-    SPARE_MARKERS,
-    Look,
-    crowded,
-    marker_area,
-    mixed,
-    small,
-)
+from .style import BACKGROUND, GREY, INK, OTHER_COLOURS, STARS, Look, crowded, marker_area, mixed, small
 
 Floats = NDArray[np.float64]
 DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is not taken for an accuracy
@@ -158,9 +147,7 @@ def _turned(points: pd.DataFrame) -> int:
     return sum(names.count(name) > 1 for name in set(names))
 
 
-def mark(
-    ax: Axes, point: dict, look: Look, x: str, *, area: float = 1.0, at: Transform | None = None
-) -> None:
+def mark(ax: Axes, point: dict, look: Look, x: str, *, area: float = 1, at: Transform | None = None) -> None:
     """Draw a point like every picture: its mean with the interval over seeds, hollow if the mixer cannot
     decode or the mean is no better than chance.
 
@@ -197,7 +184,7 @@ def extra(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, st
 
 def extra_looks(points: pd.DataFrame) -> dict[str, tuple[MarkerStyle, str]]:
     """Return name -> its star and colour."""
-    looks = [(marker, colour) for colour in (INK, *OTHER_COLOURS) for marker in SPARE_MARKERS]
+    looks = [(marker, colour) for colour in (INK, *OTHER_COLOURS) for marker in STARS]
     return dict(zip(dict.fromkeys(points["name"]), looks, strict=False))
 
 

@@ -113,9 +113,7 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
 
 def _at_chance(points: pd.DataFrame) -> pd.Series:
     """Return whether the mean is at chance, or any seed of a point whose seeds are drawn separately."""
-    lowest = [
-        min(apart(word), default=mean) for word, mean in points[["seed_accuracies", "accuracy"]].to_numpy()
-    ]
+    lowest = [min(apart(w), default=mean) for w, mean in points[["seed_accuracies", "accuracy"]].to_numpy()]
     return ~above(points.assign(accuracy=lowest))
 
 

@@ -22,10 +22,10 @@ from zoo.common.checks import unknown
 
 from ..records import written
 from ..statistics.axes import AXES
-from .style import OTHER_COLOURS, SPARE_MARKERS
+from .style import OTHER_COLOURS, STARS
 
 INTERVAL = ("low", "high")
-MOST_NAMES = len(SPARE_MARKERS) * (1 + len(OTHER_COLOURS))  # different stars
+MOST_NAMES = len(STARS) * (1 + len(OTHER_COLOURS))  # different stars
 
 
 def read(path: Path, axis: str) -> pd.DataFrame:

@@ -40,7 +40,7 @@ MARKER_OF = {
     }.items()
     for mixer in mixers.split()
 }
-SPARE_MARKERS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars for points of a user
+STARS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars for points of a user
 FAMILY_MARKERS = {"attention": "o", "linear": "s", "ssm": "^", "convolution": "D", "sparse": "v"}
 OTHER_MARKERS = ("P", "p", "d")
 EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "d": 1.1, "8": 1.05}

@@ -66,9 +66,7 @@ def _draw(rows: pd.DataFrame, blind: pd.Series, caption: str, style: Style) -> A
             _line(ax, of_series, style_of[str(name)], 0.03 * (number - len(style_of) / 2))
         if what != ANOTHER:
             shown = [count for count in counts if count or what == LATEST]
-            ax.plot(
-                [counts.index(count) for count in shown], [blind[count] for count in shown], **draw.CHANCE
-            )
+            ax.plot([counts.index(n) for n in shown], [blind[n] for n in shown], **draw.CHANCE)
         ax.set_title(what)
         ax.set_ylim(-0.03, 1.06)
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])

@@ -86,9 +86,7 @@ def _number(row: dict, name: str, unit: str, grid: list[int]) -> str:
     ends = [row[key] for key in (name, f"{name}_low", f"{name}_high")]
     if np.isnan(ends).any():
         return ""
-    words = [
-        f"< {grid[0]}" if end == 0 else f"> {grid[-1]}" if np.isinf(end) else f"{end:.3g}" for end in ends
-    ]
+    words = [f"< {grid[0]}" if x == 0 else f"> {grid[-1]}" if np.isinf(x) else f"{x:.3g}" for x in ends]
     value, low, high = words
     return f"{value} {unit}" + (f" [{low}, {high}]" if len(set(words)) > 1 else "")
 

@@ -15,7 +15,7 @@ def figure(study: Study, style: Style) -> Picture:
     slices = rows.drop_duplicates("slice").sort_values(axis).to_dict("records")
     if len({row[axis] for row in slices}) < len(slices):
         raise ValueError(
-            f"A {axis} was asked for at several lengths, and one line cannot show both: heat_map can."
+            f"A {axis} was asked for at several lengths, which one line cannot show: heat_map can."
         )
     lengths = ", ".join(f"({row[axis]}, {row['seq_len']})" for row in slices)
     what = "Pairs" if axis == cells.PAIRS else cells.axis_in_words(axis)

@@ -78,9 +78,7 @@ def _slices(table: pd.DataFrame) -> pd.DataFrame:
     """Return the points slice by slice, with a column for every key of any slice, as tasks differ in keys."""
     rows = scored.alone(table)
     parts = [dict(part.split("=") for part in name.split(",")) for name in rows["slice"]]
-    return rows.assign(
-        **{key: [float(part.get(key, "nan")) for part in parts] for key in set().union(*parts)}
-    )
+    return rows.assign(**{k: [float(part.get(k, "nan")) for part in parts] for k in set().union(*parts)})
 
 
 def _cells(table: pd.DataFrame) -> pd.DataFrame:

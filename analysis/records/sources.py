@@ -191,9 +191,7 @@ def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
 def _nothing(home: str, sources: Sources) -> str:
     if sources.problems:
         first = sources.problems[0]
-        return (
-            f"none of the {len(sources.problems)} records in {home} can be read; {first.where}: {first.why}"
-        )
+        return f"none of {len(sources.problems)} records in {home} can be read; {first.where}: {first.why}"
     if sources.failures:
         first = sources.failures[0]
         return (

@@ -156,9 +156,7 @@ def _compared(left: _Operand, op: type[ast.cmpop], right: _Operand) -> list[bool
             f"{side.text} has {' and '.join(sorted(map(_KINDS.__getitem__, has)))}"
             for side, has in zip((left, right), kinds, strict=True)
         ]
-        raise ValueError(
-            f"{words[0]} and {words[1]}: compare like with like, words in quotes, numbers without"
-        )
+        raise ValueError(f"{words[0]} and {words[1]}: compare like with like, words in quotes, numbers bare")
     sign, holds = _COMPARE[op]
     return [
         holds(a, b) if type(a) is type(b) and a is not None else sign == "!="

@@ -32,9 +32,7 @@ def collected(sources: Sources) -> list[dict[str, Any]]:
 
 def listed(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what the page must know of the questions before one is drawn."""
-    return [
-        {"name": each["name"], "asked": each["asked"], "run_ids": list(each["cells"])} for each in questions
-    ]
+    return [{"name": x["name"], "asked": x["asked"], "run_ids": list(x["cells"])} for x in questions]
 
 
 def _named(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:

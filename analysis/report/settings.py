@@ -43,9 +43,7 @@ def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
     rows = setting.table
     wanted = set(map(tuple, rows[["split", "slice"]].drop_duplicates().to_numpy()))
     scored = rows.loc[rows["accuracy"].notna() | (rows["status"] == "diverged")]
-    has = scored.groupby("run_id")[["split", "slice"]].apply(
-        lambda tested: set(map(tuple, tested.to_numpy()))
-    )
+    has = scored.groupby("run_id")[["split", "slice"]].apply(lambda rows: set(map(tuple, rows.to_numpy())))
     lacking = {str(run_id): sorted(wanted - tested) for run_id, tested in has.items() if wanted - tested}
     lacking |= {str(run_id): sorted(wanted) for run_id in set(rows["run_id"]) - set(has.index)}
     why = [

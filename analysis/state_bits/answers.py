@@ -88,9 +88,7 @@ def scores(answers: pd.DataFrame, condition: str, name: str) -> pd.Series:
     rows = rows.loc[rows["slice"] == name]
     left = len(rows.drop_duplicates(["point", *FORM]))
     if left != 1 or rows["seed"].duplicated().any():
-        raise ValueError(
-            f"{condition!r} leaves {left} forms of {name}, or one that was asked twice: name one."
-        )
+        raise ValueError(f"{condition!r} leaves {left} forms of {name}, or one asked twice: name one.")
     return pd.Series(rows["accuracy"].to_numpy(), index=rows["seed"].to_numpy())
 
 

@@ -254,9 +254,7 @@ def load_of(slice_: str, vocab_size: float | None) -> Load | None:
 def _merged(sizes: NDArray[np.int64], weights: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Merge many falling sizes into a few; each stands for larger ones before it, whose bound is lower."""
     groups = np.array_split(np.arange(len(sizes)), min(len(sizes), ALPHABETS))
-    return np.array([sizes[group[-1]] for group in groups]), np.array(
-        [weights[group].sum() for group in groups]
-    )
+    return np.array([sizes[g[-1]] for g in groups]), np.array([weights[g].sum() for g in groups])
 
 
 def _bits_of_values(num_kv_pairs: int, num_values: NDArray[np.int64]) -> Floats:

@@ -135,9 +135,7 @@ def _scored(load: pd.DataFrame, axis: str) -> list[tuple]:
     chosen = learning_rate.choose(load)
     slices = cells.slices(load, "test")
     pairs = dict(zip(load["slice"], load[axis].astype(float), strict=True))
-    each = [
-        at_chosen(load, chosen, "test", [name]).set_index(["point", "seed"])["accuracy"] for name in slices
-    ]
+    each = [at_chosen(load, chosen, "test", [x]).set_index(["point", "seed"])["accuracy"] for x in slices]
     wide = pd.concat(each, axis=1, keys=slices)
     about = {row["point"]: row for row in load.drop_duplicates("point").to_dict("records")}
     rng = np.random.default_rng(0)

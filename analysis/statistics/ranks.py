@@ -78,9 +78,7 @@ def rank_correlation(x: Sequence[Floats], y: Sequence[Floats], draws: int = 2_00
     ValueError: fewer than three mixers.
     """
     if len(x) < FEWEST:
-        raise ValueError(
-            f"a rank correlation needs {FEWEST} mixers that both studies have; there are {len(x)}."
-        )
+        raise ValueError(f"a rank correlation needs {FEWEST} mixers of both studies; there are {len(x)}.")
     rng = np.random.default_rng(0)
     drawn = [np.stack([resampled(seeds, rng, draws) for seeds in axis], axis=1) for axis in (x, y)]
     again = resamples(len(x), draws, rng)

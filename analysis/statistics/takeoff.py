@@ -66,9 +66,7 @@ def compared(cells: pd.DataFrame, by: str = "series") -> pd.DataFrame:
     groups = {str(name): group for name, group in cells.groupby(by)}
     rows = []
     for a, b in combinations(groups, 2):
-        counts = [
-            count for name in (a, b) for count in (sum(groups[name]["off"].tolist()), len(groups[name]))
-        ]
+        counts = [n for name in (a, b) for n in (sum(groups[name]["off"].tolist()), len(groups[name]))]
         with np.errstate(invalid="ignore"):  # NaN: all took off at one step, or none did
             p = logrank(censored(groups[a]), censored(groups[b])).pvalue
         rows.append((a, b, *counts, p))

@@ -65,7 +65,7 @@ def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, run: Run) -> No
     note = f"note: {copy} is a copy of {first}, which counts; {copy} does not.\n"
     assert run(command.main, folder) == (before, note)
     shutil.rmtree(first)
-    renamed = f"holds the record of {first.name} and counts as that: rename it to {first.name}."
+    renamed = f"holds the record of {first.name} and counts as it: rename it to {first.name}."
     assert run(command.main, folder) == (before, f"note: {copy} {renamed}\n")
 
 

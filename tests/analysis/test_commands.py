@@ -93,7 +93,7 @@ def test_bad_options_are_one_line(results: Path, run: Run, options: list[str], m
 def test_a_bad_folder_is_one_line(results: Path, tmp_path: Path, run: Run) -> None:
     run.refused("no finished cell", pareto.main, tmp_path)
     run.refused("does not exist", pareto.main, tmp_path / "nowhere")
-    message = "file.* cannot be written .*: name another place with --out"
+    message = "file.* cannot be written .*: name another with --out"
     run.refused(message, pareto.main, results, "--out", written(tmp_path / "file", ""))
 
 
@@ -132,7 +132,7 @@ def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: R
     other.mkdir()
     for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
         (home / name).symlink_to(other)
-        message = rf"{name} is a link to .*other: remove it, or name the folder with --out"
+        message = rf"{name} is a link to .*other: remove it, or name a folder with --out"
         run.refused(message, command.main, *["heat_map"] * (command is figures), home)
         (home / name).unlink()
     (home / "figures").mkdir()

@@ -75,7 +75,7 @@ def test_each_mixers_gap_is_beside_its_recall_and_attention_is_not_ranked() -> N
 
 def test_fewer_than_three_mixers_in_both_studies_are_refused() -> None:
     two = studies(dict.fromkeys(("attention", "near", "lost"), 0.5))
-    with pytest.raises(ValueError, match="needs 3 mixers that both studies have; there are 2"):
+    with pytest.raises(ValueError, match="needs 3 mixers of both studies; there are 2"):
         recall_gap.picture(*two, SCREEN)  # type: ignore[arg-type]
 
 

@@ -214,7 +214,7 @@ def test_one_command_makes_every_picture_of_every_archive(
         (["xyz", "R"], "No picture 'xyz': there are ar_gap, based_fig2, "),
         (["based_fig2"], "Give the results that based_fig2 shows"),
         (["based_fig2", "nowhere"], "results folder nowhere does not exist"),
-        (["frontier", "LONE", "--out", "file"], "file.* cannot be written .*: name another place with --out"),
+        (["frontier", "LONE", "--out", "file"], "file.* cannot be written .*: name another with --out"),
         (["all", "R"], "No picture belongs to a sweep 'R'.*rename it"),
         (["--committed", "R"], "holds no archive"),
         (["curves", "LOADS"], "curves of .*One picture shows one state_seq_len"),

@@ -39,9 +39,7 @@ def other(mixer: str, accuracy: float, slices: Slices, axis: str | None = None, 
 
 def test_files_of_other_text_are_another_load():
     made = [{"corpus": "files", "sha256": digest * 64} for digest in "ab"]
-    of_text = [
-        other("m", 0.7, TOKENS) | {"made_from": each, "run_id": f"m-{i}"} for i, each in enumerate(made)
-    ]
+    of_text = [other("m", 0.7, TOKENS) | {"made_from": x, "run_id": f"m-{i}"} for i, x in enumerate(made)]
     loads = cells.named(study.table(of_text))["load"]
     assert [name.partition(",")[0] for name in loads.unique()] == [
         "corpus=files aaaaaaaa",

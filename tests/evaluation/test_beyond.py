@@ -150,7 +150,7 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
         LoadDistance(loads=[2], distances=[8], farthest=2, rows=8).table(replace(held, task=keys))
     rest = {split: [{"seq_len": 128, "num_examples": 1}] for split in SPLITS}
     ruler = RulerLite(seed=0, subtasks=["vt"], data="fixed", order="sequential", **rest)
-    with pytest.raises(ValueError, match="asks for pairs, and RulerLite has none"):
+    with pytest.raises(ValueError, match="needs pairs, and RulerLite has none"):
         LoadDistance(loads=None, distances=None, farthest=2, rows=8).table(replace(held, task=ruler))
 
 

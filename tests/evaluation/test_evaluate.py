@@ -86,7 +86,7 @@ def test_a_link_or_file_as_evaluations_is_refused(kind: str, one: Path, tmp_path
         (one / "evaluations").symlink_to(tmp_path / "elsewhere")
     else:
         (one / "evaluations").touch()
-    assert "evaluations is a link or a file: move it away" in ask(one, "evaluation=scores", code=2)[1]
+    assert "evaluations is a link or file: move it away" in ask(one, "evaluation=scores", code=2)[1]
     assert kind == "file" or not [*(tmp_path / "elsewhere").iterdir()]
 
 
@@ -263,7 +263,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> Non
         (SCORES + " task.test=[{seq_len:9}]", ": a segment of task.test must be {seq_len, "),
         (SCORES + " task.test=[{", "cannot read task.test=[{"),
         ("{one}/config.yaml evaluation=scores", "is a file, and no whole archive"),
-        ("{one}/none evaluation=scores", "does not exist: give the one that zoo.run wrote to."),
+        ("{one}/none evaluation=scores", "does not exist: give the one zoo.run wrote to."),
         ("{one} {bare} evaluation=scores", "1 of 2 runs have no weights, such as "),
         ("{empty} evaluation=scores", "holds no trained cell: run `python -m zoo.run` first."),
     ],

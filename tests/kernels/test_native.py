@@ -379,5 +379,5 @@ def test_other_dtypes_are_refused_or_converted(
             [s.float() for s in native_form(*inputs)], list(right), rtol=2e-2, atol=2e-2
         )
         return
-    with pytest.raises(ValueError, match="native computes in float32 on a CPU, and a tensor is"):
+    with pytest.raises(ValueError, match="native computes in float32 on a CPU, and one is"):
         native_form(*inputs)

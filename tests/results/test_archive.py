@@ -63,7 +63,7 @@ def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("none", "does not exist: give the one that zoo.run wrote to"),
+        ("none", "does not exist: give the one zoo.run wrote to"),
         ("sweep --out a.tar", "must end in .zip"),
         ("sweep.zip", "sweep.zip is an archive; a new one needs a name: give one with --out NAME.zip."),
         ("sweep --out sweep/x.txt/a.zip", "give another place with --out"),

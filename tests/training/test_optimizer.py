@@ -89,7 +89,7 @@ def test_the_optimizer_gets_its_arguments_groups_and_rate():
         (("+optim.eps=-1",), "cannot be built: ValueError: Invalid epsilon value: -1"),
         (("optim._target_=torch.nn.Linear",), "optim._target_ (=torch.nn.Linear) is no Optimizer"),
         (("optim._target_=torch.optim.Rprop",), "optim.weight_decay (=0.1) is unknown to torch.optim.Rprop"),
-        (("optim._target_=torch.optim.LBFGS", "optim.weight_decay=0"), "needs a closure in each step"),
+        (("optim._target_=torch.optim.LBFGS", "optim.weight_decay=0"), "needs a closure each step"),
         ((f"optim._target_={HERE}.MatricesOnly",), "cannot be built: ValueError: matrices only"),
         ((f"optim._target_={HERE}.Signs", "++optim.scales=2"), "did you mean optim.scale?"),
         (

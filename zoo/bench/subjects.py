@@ -43,9 +43,7 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     trainers = [cell.trainer for cell in cells]
     places = {(trainer.device, trainer.threads) for trainer in trainers}
     if len(places) > 1:
-        raise ValueError(
-            "one table is of one device and number of threads: give one trainer and trainer.threads."
-        )
+        raise ValueError("one table is of one device and number of threads: give one of each.")
     if trainers[0].device == "cuda" and not torch.cuda.is_available():
         raise ValueError(NO_CUDA)
     return places.pop()
@@ -59,9 +57,7 @@ def _train(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:
     attention: dict[tuple[str, str], float] = {}
     cells = sorted(cells, key=lambda cell: cell.mixer != "attention")  # the others are compared with it
     for rows in _of_all(cells, lambda cell: train(cell, machine, forms, forms[-1], options.rounds)):
-        attention |= {
-            (row.sizes, row.implementation): row.seconds for row in rows if row.mixer == "attention"
-        }
+        attention |= {(r.sizes, r.implementation): r.seconds for r in rows if r.mixer == "attention"}
         yield [
             replace(row, of_attention=row.seconds / attention[row.sizes, row.implementation])
             if (row.sizes, row.implementation) in attention
@@ -74,9 +70,7 @@ def _layers(
     run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace
 ) -> Rows:
     lengths = _lengths(options.seq_lens or "256,1024", max(cell.d_model for cell in cells))
-    return _of_all(
-        cells, lambda cell: [row for n in lengths for row in run(cell, machine, n, options.rounds)]
-    )
+    return _of_all(cells, lambda cell: [x for n in lengths for x in run(cell, machine, n, options.rounds)])
 
 
 def _lengths(text: str, width: int) -> list[int]:

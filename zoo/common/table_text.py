@@ -35,9 +35,7 @@ def of_frame(frame: pd.DataFrame, digits: int = 4) -> Table:
     for name in frame:
         made.add_column(Text(str(name)), justify="left" if frame[name].dtype.kind in "OUT" else "right")
     for row in frame.itertuples(index=False):
-        made.add_row(
-            *(Text(f"{value:.{digits}g}" if isinstance(value, float) else str(value)) for value in row)
-        )
+        made.add_row(*(Text(f"{x:.{digits}g}" if isinstance(x, float) else str(x)) for x in row))
     return made
 
 

@@ -108,9 +108,7 @@ def check(args: Namespace) -> None:
     """Raise ValueError, one line, where Hydra would answer with a traceback or in its own words."""
     hydra_flag = next((flag for flag in ("cfg", "info") if getattr(args, flag)), None)
     if args.multirun and hydra_flag:
-        raise ValueError(
-            f"--{hydra_flag} shows one cell: leave out -m (zoo.plan lists the cells of a sweep)."
-        )
+        raise ValueError(f"--{hydra_flag} shows one cell: leave out -m (zoo.plan lists a sweep's cells).")
     if not any("_target_" in word for word in args.overrides if _is_hydras(word)):
         return
     hydras = composer_of(args).hydras(deferred(args, args.overrides))

@@ -87,9 +87,7 @@ class Reader:
         for line in lines:
             key, axis = self._argument(line)
             if key in given and given[key] != axis and len(given[key]) > 1:
-                raise ValueError(
-                    f"{key} is given twice, the second time as {line}: give all its values in one."
-                )
+                raise ValueError(f"{key} is given twice, the second time as {line}: give its values in one.")
             given[key] = axis
         return given
 

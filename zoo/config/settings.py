@@ -39,18 +39,12 @@ class OptimConfig:
         for name in ("batch_size", "eval_batch_size", "max_epochs"):
             at_least(f"optim.{name}", getattr(self, name), 1)
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(
-                f"optim.betas (={list(self.betas)}) must be two numbers of at least 0 and below 1."
-            )
+            raise ValueError(f"optim.betas (={list(self.betas)}) must be two numbers from 0 to below 1.")
         at_least("optim.weight_decay", self.weight_decay, 0)
         if self.grad_clip is not None and not self.grad_clip > 0:
-            raise ValueError(
-                f"optim.grad_clip (={self.grad_clip}) must be positive, or null for no clipping."
-            )
+            raise ValueError(f"optim.grad_clip (={self.grad_clip}) must be positive, or null: no clipping.")
         if not 0 <= self.warmup < 1:
-            raise ValueError(
-                f"optim.warmup (={self.warmup}) must be at least 0 and below 1: a share of all steps."
-            )
+            raise ValueError(f"optim.warmup (={self.warmup}) must be from 0 to below 1, a share of steps.")
         if self.early_stop is not None and not 0 < self.early_stop < 1:
             raise ValueError(f"optim.early_stop (={self.early_stop}) must lie between 0 and 1, or be null.")
         if not 1 <= self.check_val_every_n_epoch <= self.max_epochs:
@@ -101,7 +95,7 @@ class AdaptationConfig:
             )
         if not self.targets and not self.train:
             raise ValueError(
-                "adaptation trains nothing: name adaptation.targets with a rank, or adaptation.train."
+                "adaptation trains nothing: give adaptation.targets and rank, or adaptation.train."
             )
         at_least("adaptation.rope_scale", self.rope_scale, 1)
 

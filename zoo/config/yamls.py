@@ -121,9 +121,7 @@ class Yamls:
         except (OmegaConfBaseException, RecursionError):
             raise ValueError(f"{SWAPPED}/{name}.yaml must be a tree: something in it holds itself.") from None
         if not isinstance(read.config, DictConfig):
-            raise ValueError(
-                f"{SWAPPED}/{name}.yaml must hold {{key: value}}, such as `d_model: ${{d_model}}`."
-            )
+            raise ValueError(f"{SWAPPED}/{name}.yaml must hold {{key: value}}, like `d_model: ${{d_model}}`.")
         if "defaults" in read.config or read.header["package"]:
             return None
         return read.config

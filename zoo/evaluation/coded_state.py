@@ -79,9 +79,7 @@ class StateCoder:
 
     def bits(self, state: ModelState) -> list[int]:
         """Return the bits that one row's state takes in each form: codes, scales, residuals and integers."""
-        return [
-            sum(self._bits_of(name, leaf, codec) for name, leaf in tensors(state)) for codec in self.codecs
-        ]
+        return [sum(self._bits_of(name, x, codec) for name, x in tensors(state)) for codec in self.codecs]
 
     def _bits_of(self, name: str, leaf: Tensor, codec: Codec) -> int:
         if not leaf.is_floating_point():

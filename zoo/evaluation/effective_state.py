@@ -50,9 +50,7 @@ class EffectiveState(Evaluation):
 
     def table(self, trained: Trained) -> pd.DataFrame:
         if not trained.model.exact_decode:
-            raise ValueError(
-                f"{trained.record['mixer']} has no exact decoding, so no state that could be used."
-            )
+            raise ValueError(f"{trained.record['mixer']} has no exact decoding, so no state to use.")
         answers = []
         for index, segment in enumerate(trained.task.segments("test")):
             if segment.seq_len <= self.most_tokens:

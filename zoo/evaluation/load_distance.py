@@ -44,9 +44,7 @@ class LoadDistance(Evaluation):
         """Return the accuracy, and that without the right keys, for each number of pairs and distance."""
         task = inmost(trained.task)
         if not isinstance(task, MQAR):
-            raise ValueError(
-                f"load_distance asks for pairs, and {type(task).__name__} has none: use task=mqar."
-            )
+            raise ValueError(f"load_distance needs pairs, and {type(task).__name__} has none: use task=mqar.")
         # the most pairs and the longest row of training
         loads = [load for load in task.loads("train") if isinstance(load, Pairs)]
         most, longest = (max(load.num_kv_pairs for load in loads), max(load.seq_len for load in loads))

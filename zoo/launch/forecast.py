@@ -149,9 +149,7 @@ def _points(cells: Sequence[Cell], settings: Mapping[str, str], clocks: Mapping[
     groups: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.point].append(cell)
-    return [
-        _point(group, settings[group[0].run_id], clocks[group[0].folder.parent]) for group in groups.values()
-    ]
+    return [_point(g, settings[g[0].run_id], clocks[g[0].folder.parent]) for g in groups.values()]
 
 
 def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:

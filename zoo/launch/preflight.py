@@ -79,9 +79,7 @@ def _apart_from_the_point(cell: Cell) -> str | None:
     lr, decay = cell.lr, cell.optim.weight_decay
     if lr * decay < 1:
         return None
-    return (
-        f"lr * optim.weight_decay (={lr:g} * {decay:g}) must be below 1: a step would turn the weights over."
-    )
+    return f"lr * optim.weight_decay (={lr:g} * {decay:g}) must be below 1: a step would turn weights over."
 
 
 def _settings(cell: Cell) -> list[str]:

@@ -89,9 +89,7 @@ def _train(group: Group, send: Send, here: dict[str, Any]) -> Apart | None:
     environment = [_environment(rows, row, here) for row in range(len(rows))]
     trainer = rows[live[0]].trainer
     with prepare(rows[live[0]]) as choice:
-        every = [
-            resume(build(cell, cell.folder, report(row), finished(row))) for row, cell in enumerate(rows)
-        ]
+        every = [resume(build(cell, cell.folder, report(i), finished(i))) for i, cell in enumerate(rows)]
         members = [every[row] for row in live]
         check_run(members[0])
         uneven = _uneven(members)

@@ -124,9 +124,7 @@ def named(record: Record, apart: Apart = frozenset()) -> str:
     """Return the mixer's knob settings, and those that set it `apart` from others: "window=16"."""
     settings, knob = _settings(record), record.get("knob") or ()
     keys = [key for key in knob if settings.get(key) is not None]
-    keys += [
-        key for key in settings if key not in knob and (record["mixer"], key, str(settings[key])) in apart
-    ]
+    keys += [k for k in settings if k not in knob and (record["mixer"], k, str(settings[k])) in apart]
     return " ".join(f"{key}={settings[key]}" for key in keys)
 
 

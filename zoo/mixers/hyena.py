@@ -115,9 +115,7 @@ class Hyena(Mixer[State]):
         if len(decay) != 2 or not min(decay) > 0:
             raise ValueError(f"decay (={list(decay)}) must be two positive fractions of max_len.")
         if emb_dim < (least := 3 if train_features else 5) or emb_dim % 2 == 0:
-            raise ValueError(
-                f"emb_dim (={emb_dim}) must be odd and at least {least}: a time and pairs of waves."
-            )
+            raise ValueError(f"emb_dim (={emb_dim}) must be odd and at least {least}, a time and waves.")
         self.d_model, self.max_len, self.order = d_model, max_len, order
         self.in_proj = nn.Linear(d_model, (order + 1) * d_model)
         self.conv = ShortConv((order + 1) * d_model, kernel_size)

@@ -80,9 +80,7 @@ class Trainable:
 def counted(model: nn.Module) -> Trainable:
     """Count the scalars that train, and all scalars of the model without adapters."""
     parameters = [*model.parameters()]
-    adapters = {
-        id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()
-    }
+    adapters = {id(p) for m in model.modules() if isinstance(m, LowRank) for p in m.parameters()}
     return Trainable(
         sum(p.numel() for p in parameters if p.requires_grad),
         sum(p.numel() for p in parameters if id(p) not in adapters),

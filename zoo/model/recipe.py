@@ -15,13 +15,7 @@ from zoo.mixers.short_conv import ShortConv
 from zoo.model.low_rank import Trainable, attach, counted
 
 OUTPUTS = ("out_proj", "attn_proj")  # of a mixer with queries, keys and values
-OF_MLA = {
-    "q_proj": "query",
-    "down_proj": "key",
-    "key_proj": "key",
-    "value_proj": "value",
-    "out_proj": "output",
-}
+OF_MLA = dict(q_proj="query", down_proj="key", key_proj="key", value_proj="value", out_proj="output")
 Part = tuple[str, nn.Linear, list[tuple[int, int]]]  # name, layer, bounds of rows
 
 

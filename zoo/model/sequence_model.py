@@ -97,9 +97,7 @@ class SequenceModel(nn.Module):
                 return nn.Parameter(torch.randn(rows, d_model) * init_std)
 
         if stacked and not tie_embedding:
-            raise ValueError(
-                "model.tie_embedding (=False) must be true: this task's embeddings are its answers."
-            )
+            raise ValueError("model.tie_embedding (=False) must be true: embeddings are this task's answers.")
         self.stacked = None
         if stacked:
             with seeded(seed, "embedding"):

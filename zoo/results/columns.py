@@ -58,9 +58,7 @@ def _kinds(hint: Any) -> list[Any]:
         return [hint]
     if all(isinstance(option, str) for option in inner):  # of a Literal
         return [str]
-    return (
-        [kind] if kind in (list, dict) else [inner_kind for option in inner for inner_kind in _kinds(option)]
-    )
+    return [kind] if kind in (list, dict) else [each for option in inner for each in _kinds(option)]
 
 
 RECORD, SLICE, GROUP = _columns(Record), _columns(Slice), _columns(Kind)

@@ -83,9 +83,7 @@ def folders(results: Path) -> Iterator[Path]:
             names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
     except (FileNotFoundError, NotADirectoryError) as error:
         what = "does not exist" if isinstance(error, FileNotFoundError) else "is a file"
-        raise ValueError(
-            f"results folder {shown(results)} {what}: give the one that zoo.run wrote to."
-        ) from None
+        raise ValueError(f"results folder {shown(results)} {what}: give the one zoo.run wrote to.") from None
     except OSError as error:
         raise ValueError(f"results folder {shown(results)} cannot be read ({error.strerror}).") from None
     return (results / name for name in names)

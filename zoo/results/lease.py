@@ -161,9 +161,7 @@ def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
         except OSError:
             continue  # a full or absent file system: the next beat may succeed
         if claim != mine and not stop.is_set():
-            print(
-                f"{folder}: taken over by {claim or 'nobody'} after a long silence; ending", file=sys.stderr
-            )
+            print(f"{folder}: taken over by {claim or 'nobody'} after long silence; ending", file=sys.stderr)
             sys.stderr.flush()
             os._exit(BUSY)
 

@@ -96,9 +96,7 @@ def _read(folder: Path, name: str) -> Manifest:
         raise ValueError(f"{path} is no manifest of a sweep ({error}): {AGAIN}.") from None
     schema = content.pop("schema", None) if isinstance(content, dict) else None
     if type(schema) is int and schema > SCHEMA:
-        raise ValueError(
-            f"{path} has schema {schema}, this version reads schema {SCHEMA}: a later one reads it."
-        )
+        raise ValueError(f"{path} has schema {schema}, this version reads {SCHEMA}: a later one reads it.")
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema!r:.60}, this version reads schema {SCHEMA}: {AGAIN}.")
     if wrong := mistake({"schema": schema} | content, Stored):

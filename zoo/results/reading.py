@@ -65,9 +65,7 @@ class Reading:
         name, run_id = shown(folder), record["run_id"]
         if run_id not in by_id:
             by_id[run_id] = folder
-            self.notes.append(
-                f"{name} holds the record of {run_id} and counts as that: rename it to {run_id}."
-            )
+            self.notes.append(f"{name} holds the record of {run_id} and counts as it: rename it to {run_id}.")
             return True
         what = "is a copy of" if parsed(by_id[run_id]) == record else "has other numbers under the name of"
         self.notes.append(f"{name} {what} {shown(by_id[run_id])}, which counts; {name} does not.")

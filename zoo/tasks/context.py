@@ -38,9 +38,7 @@ class AskedLater(Mixture):
     def __init__(self, *, power_a: float, filler: Filler, **mixture: Any):
         one_of("task.filler", filler, get_args(Filler))
         if not power_a > 0:
-            raise ValueError(
-                f"task.power_a (={power_a}) must be positive; 0.01 is the paper's, 1 is uniform."
-            )
+            raise ValueError(f"task.power_a (={power_a}) must be positive; 0.01 is the paper's, 1 uniform.")
         self.power_a = power_a
         self.filler: Filler = filler
         super().__init__(**mixture)

@@ -48,9 +48,7 @@ class FlipFlop(OwnVocabulary):
         if load.seq_len % 2:
             raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
         if not 0 <= load.ignore_percent < 100:
-            raise ValueError(
-                f"{where}.ignore_percent (={load.ignore_percent}) must be at least 0 and below 100."
-            )
+            raise ValueError(f"{where}.ignore_percent (={load.ignore_percent}) must be from 0 to below 100.")
 
     def chance(self, segment: Segment) -> float:
         """Return 1/2: both bits are equally likely."""

@@ -35,7 +35,7 @@ def check(cell: Cell) -> None:
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if numbers > MOST_NUMBERS:
         raise ValueError(
-            f"the model has {numbers:.1e} parameters and constants, at most {MOST_NUMBERS:.1e} can be."
+            f"the model has {numbers:.1e} weights and constants, at most {MOST_NUMBERS:.1e} can be."
         )
 
 

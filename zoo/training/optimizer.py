@@ -87,7 +87,5 @@ def _mistakes(kind: type[Optimizer], config: OptimConfig) -> list[str]:
             f"optim.weight_decay (={config.weight_decay}) is unknown to {config._target_}: make it 0."
         )
     if inspect.signature(kind.step).parameters["closure"].default is inspect.Parameter.empty:
-        errors.append(
-            f"optim._target_ (={config._target_}) needs a closure in each step, and zoo gives none."
-        )
+        errors.append(f"optim._target_ (={config._target_}) needs a closure each step, and zoo gives none.")
     return errors

@@ -118,9 +118,7 @@ class _Query:
         bos, eos = (texts.new_full((len(texts), 1), mark) for mark in (self.bos, self.eos))
         inputs = torch.cat([bos, first, bos, texts, eos], dim=1)
         positions = scored(texts.shape[1])
-        predicted = torch.cat(
-            [self.predict(part, positions).cpu() for part in inputs.split(self.rows_at_once)]
-        )
+        predicted = torch.cat([self.predict(x, positions).cpu() for x in inputs.split(self.rows_at_once)])
         return (predicted == inputs[:, positions + 1]).double().mean(1).tolist()
 
 

@@ -84,7 +84,7 @@ class ForgettingCurve(Evaluation):
         ValueError, one line: no corpus is named, or the model has too few positions.
         """
         if not _named(self.corpus):
-            raise ValueError("name the text: evaluation.corpus.files=[book.txt].")
+            raise ValueError("name the text: evaluation.corpus.files=[a.txt].")
         longest = self.longest or ((held.longest or 2051) - 3) // 2
         if held.longest is not None and 2 * longest + 3 > held.longest:
             raise ValueError(
@@ -99,9 +99,7 @@ class ForgettingCurve(Evaluation):
     def _others(self, seed: int) -> dict[str, Corpus]:
         for name, corpus in self.irrelevant.items():
             if not _named(corpus):
-                raise ValueError(
-                    f"evaluation.irrelevant.{name} names no text: {name}: {{files: [book.txt]}}."
-                )
+                raise ValueError(f"evaluation.irrelevant.{name} names no text: {name}: {{files: [a.txt]}}.")
         return {name: load(corpus, seed) for name, corpus in self.irrelevant.items()}
 
     def _made_from_others(self, seed: int) -> dict[str, str]:
@@ -126,14 +124,10 @@ class ForgettingCurve(Evaluation):
         task = inmost(trained.task)
         if _named(self.corpus):
             if task.vocab_size <= EOS:
-                raise ValueError(
-                    f"a model of {task.vocab_size} tokens knows no bytes: train it on task=text."
-                )
+                raise ValueError(f"a model of {task.vocab_size} tokens knows no bytes: train on task=text.")
             return load(self.corpus, task.seed).whole
         if not isinstance(task, Text):
-            raise ValueError(
-                "a forgetting curve needs text: train on task=text, or name evaluation.corpus.files."
-            )
+            raise ValueError("a forgetting curve needs text: train on it, or name evaluation.corpus.files.")
         return task.ids(self.split)
 
 

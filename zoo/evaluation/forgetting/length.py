@@ -132,9 +132,7 @@ def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
 def _length(curve: _Curve, drawn: list[_Curve], rule: Callable[[_Curve], np.ndarray]) -> Length:
     """Return the length that a rule (curve -> which lengths pass) gives for the curve and its resamples."""
     tokens = _last(curve.lengths, rule(curve))
-    low, high = np.quantile(
-        [_last(one.lengths, rule(one)) for one in drawn], [0.025, 0.975], method="nearest"
-    )
+    low, high = np.quantile([_last(x.lengths, rule(x)) for x in drawn], [0.025, 0.975], method="nearest")
     return Length(tokens, bool(tokens == curve.lengths[-1]), int(low), int(high))
 
 

@@ -89,9 +89,7 @@ class Native:
         """Return the largest distance of an output or gradient from torch's, over its largest number."""
         inputs = [x.requires_grad_() for x in self.inputs()]
         ways = [_outputs_and_gradients(form, inputs) for form in (self.form, self.right)]
-        apart = [
-            (native - right).abs().max() / right.abs().max() for native, right in zip(*ways, strict=True)
-        ]
+        apart = [(ours - right).abs().max() / right.abs().max() for ours, right in zip(*ways, strict=True)]
         return float(torch.stack(apart).max())  # NaN if any distance is NaN
 
 
@@ -230,9 +228,7 @@ def _plain(argument: Any) -> Any:
         return ctypes.c_long(argument)
     if argument.dtype not in (torch.float32, torch.int64) or argument.device.type != "cpu":
         kind = str(argument.dtype).removeprefix("torch.")
-        raise ValueError(
-            f"native computes in float32 on a CPU, and a tensor is {kind} on {argument.device.type}"
-        )
+        raise ValueError(f"native computes in float32 on a CPU, and one is {kind} on {argument.device.type}")
     return ctypes.c_void_p(argument.data_ptr())
 
 

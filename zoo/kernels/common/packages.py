@@ -88,9 +88,7 @@ def not_half(package: str, *tensors: Tensor) -> str | None:
     if len(kinds) == 1 and kinds[0] in HALF:
         return None
     words = ", ".join(str(kind).removeprefix("torch.") for kind in kinds)
-    return (
-        f"{package} takes bfloat16 or float16, and gets {words}: trainer.precision=bf16-mixed gives it that"
-    )
+    return f"{package} takes bfloat16 or float16, and gets {words}: trainer.precision=bf16-mixed gives that"
 
 
 def untrained_gates(*inputs: Tensor) -> str | None:

@@ -121,9 +121,7 @@ def ask(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
-        raise NoAnswer(
-            f"{words[0]} did not answer within a minute: is the cluster's controller up?"
-        ) from None
+        raise NoAnswer(f"{words[0]} did not answer within a minute: is its controller up?") from None
     if done.returncode:
         why = complaint(done.stderr) or f"exit code {done.returncode}"
         raise NoAnswer(f"{why} (SLURM's {words[0]}, on this machine)")

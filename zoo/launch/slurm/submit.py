@@ -46,9 +46,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     make_folders(cells)
     settings.check_cells(cells)
     if any(cell.rerun for cell in cells):
-        raise ValueError(
-            "rerun=true is for hydra/launcher=local: move the old records away, or run it there."
-        )
+        raise ValueError("rerun=true is for hydra/launcher=local: move old records away, or run it there.")
     todo = unfinished(cells)
     parts = list(queued(todo)) if todo else []
     waiting = {run_id for part in parts for run_id in part.cells}

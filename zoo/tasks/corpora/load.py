@@ -45,9 +45,7 @@ def _seeded(seed: int, settings: Mapping[str, Any]) -> Corpus:
     known = [field.name for field in fields(Seeded) if field.name != "seed"]
     for name in settings:
         if name not in known:
-            raise ValueError(
-                unknown("key", f"corpus.seeded.{name}", [f"corpus.seeded.{key}" for key in known])
-            )
+            raise ValueError(unknown("key", f"corpus.seeded.{name}", [f"corpus.seeded.{k}" for k in known]))
     if missing := [name for name in known if name not in settings]:
         raise ValueError(f"corpus.seeded lacks {missing[0]}: conf/task/text.yaml has all of its settings.")
     return _language(seed, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in settings.items()))
