@@ -89,7 +89,7 @@ BAD_SWEEPS = [
     (["hydra.sweeper.grid=[{mixer: based}]"], "unknown key hydra.sweeper.grid; did you mean"),
     ([GRIDS + "3"], "grids (=3) must be a list of {key: values}."),
     ([WINDOW, "hydra.sweeper.exclude=[{mixer: sliding_window}]"], "exclude removes all 1 cells of the sweep"),
-    ([WINDOW, "seed=1,2", "seed=3"], "seed is given twice, the second time as seed=3: give all its values"),
+    ([WINDOW, "seed=1,2", "seed=3"], "seed is given twice, the second time as seed=3: give its values"),
     (
         [GRIDS + "[{mixer: based, zip: {seed: [1, 2], lr: [0.1]}}]"],
         "zip in grid 1 needs keys with equally many values: seed has 2, lr has 1.",
