@@ -70,6 +70,7 @@ COMMANDS = [
     (["mixer=based,"], "cannot read mixer=based,: a word is key=value"),
     (["mixer="], "unknown mixer ''. (there are: "),
     # what Hydra would answer
+    ([WINDOW, "-m", "adaptation={recipe: lora}"], "key adaptation takes a name first, adaptation=NAME; then"),
     ([WINDOW, "-m", "seed=0,1", "--cfg", "job"], "--cfg shows one cell: leave out -m"),
     ([WINDOW, "-m", "hydra.launcher._target_=os.system"], "launcher._target_ (=os.system) must name a plug"),
     ([WINDOW, "-m", "hydra.sweeper._target_=os.system"], "sweeper._target_ (=os.system) must name a plugin"),
@@ -186,7 +187,8 @@ def test_a_damaged_or_old_file_is_refused(zoo: Zoo, mode: list[str], name: str, 
         ("experiment", "# @package _global_\noptim: {max_epoch: 1}\nsead: 1", "key sead; did you mean seed?"),
         ("sweep", f"{GRID}{{mixer: based, dmodel: [16, 32]}}", "unknown key dmodel; did you mean d_model?"),
         ("sweep", "axes: {seed: 1}", "the first line of sweep/NAME.yaml must be '# @package _global_'."),
-        ("sweep", "# @package hydra.sweeper\ngrids: {seed: [1]}", "config: Cannot merge DictConfig"),
+        ("sweep", "# @package hydra.sweeper\ngrids: {seed: [1]}", "[..], where {key: value} belongs"),
+        ("sweep", "# @package _global_\ndefaults: [/experiment: smoke]", "write `- /experiment/NAME`"),
         ("sweep", f"{GRID}{{mixer: based", "bad.yaml, line 4: expected"),
     ],
 )

@@ -100,7 +100,7 @@ def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
         errors = composer_of(args).mistakes(args.overrides)
         errors = errors or _sweeper_mistakes(composer_of(args).hydras(deferred(args, args.overrides)).sweeper)
     except (HydraException, ValueError) as another:
-        return first_line(another)
+        return composer_of(args).explained(another, args.overrides)
     return "\n".join(errors) or first_line(error)
 
 

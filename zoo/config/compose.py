@@ -92,7 +92,7 @@ class Composer:
         try:
             return started(_apart(self._of_point(overrides) or self._by_itself(overrides)), self.cell)
         except (HydraException, OmegaConfBaseException) as error:
-            raise ValueError(self._explained(error, overrides)) from error
+            raise ValueError(self.explained(error, overrides)) from error
 
     def _of_point(self, overrides: tuple[str, ...]) -> Cell | None:
         """Return the cell from its point's template; None: seed or lr have an effect beyond their holes."""
@@ -131,7 +131,7 @@ class Composer:
         if mistakes := self.mistakes(overrides):
             raise ValueError("\n".join(mistakes))
 
-    def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
+    def explained(self, error: Exception, overrides: Sequence[str]) -> str:
         """Return an error in one line; OmegaConf names a wrong key inside a {...} value (no override)."""
         cause = error.__cause__ or error
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
@@ -144,7 +144,7 @@ class Composer:
         if isinstance(cause, InterpolationKeyError):
             name = first_line(cause).split("'")[1]
             return f"{cause.full_key}=${{{name}}}: {unknown('key', name, settable(self._keys(())))}"
-        return f"{first_line(error)} [{' '.join(overrides)}]"
+        return first_line(error) + (f" [{' '.join(overrides)}]" if isinstance(error, HydraException) else "")
 
     def mistakes(self, overrides: Iterable[str]) -> list[str]:
         """Return a line for each override that names nothing; swept overrides are checked in their cells."""

@@ -14,6 +14,12 @@ from zoo.config.cell import VARIED
 
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
 OPAQUE = ("Error parsing override", "LexerNoViableAlt", "no viable alternative", "token recognition")
+RULES = {  # behind what Hydra says of a yaml
+    "Cannot merge DictConfig with ListConfig": "a list, [..], where {key: value} belongs, or the reverse",
+    "Could not override 'experiment'": "write `- /experiment/NAME` there",
+    "Multiple values for experiment": "write `- /experiment/NAME` in the yaml",
+    "experiment appears more than once": "write `- /experiment/NAME` in the yaml",
+}
 
 
 @lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
@@ -27,6 +33,7 @@ def first_line(error: Exception) -> str:
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     line, *more = str(inner).strip().splitlines()
     line += f" {more[0]}" if more and line.endswith(":") else ""
+    line += next((f": {rule}" for theirs, rule in RULES.items() if theirs in line), "")
     if not isinstance(error, OverrideParseException):
         return line
     if line.startswith(OPAQUE) or " expecting {" in line:  # the message names tokens of Hydra's parser
