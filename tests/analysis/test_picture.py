@@ -166,9 +166,7 @@ def test_one_colour_a_family_one_marker_a_series(shown: Pareto) -> None:
 def test_the_scalars_that_are_read_have_a_panel_with_a_frontier(both: Figure) -> None:
     resident, read = both.axes
     assert "Resident" in resident.get_xlabel() and "read by one decode step" in read.get_xlabel()
-    stairs = [
-        next(line for line in ax.lines if line.get_drawstyle() == "steps-post") for ax in (resident, read)
-    ]
+    stairs = [next(x for x in ax.lines if x.get_drawstyle() == "steps-post") for ax in (resident, read)]
     assert 2300 in np.asarray(stairs[1].get_xdata()) and 2300 not in np.asarray(stairs[0].get_xdata())
     assert all(load.touched is None for load in pareto(fake.table(), where="mixer == 'based'").loads)
 

@@ -15,9 +15,7 @@ OPEN = {"README.md": 1, "docs/toy_frontier.md": 0, "docs/findings.md": 74}  # nu
 BASED = Entry(
     "Based has {} ({} to {})", "mini_based_fig2", formula="(accuracy, low, high)[mixer.feature_dim == 2]"
 )
-ROWS = pd.DataFrame(
-    {"mixer": ["a", "b"], "accuracy": [0.25, 0.75], "seed_accuracies": ["0.2 0.3", "0.7 0.8"]}
-)
+ROWS = pd.DataFrame(dict(mixer=["a", "b"], accuracy=[0.25, 0.75], seed_accuracies=["0.2 0.3", "0.7 0.8"]))
 
 
 @pytest.mark.records

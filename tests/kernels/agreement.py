@@ -86,9 +86,7 @@ def members_as_alone(ours: Callable[..., Any], inputs: Inputs, in_dims: Sequence
     together = vmap(ours, in_dims=tuple(in_dims))
     upstreams = upstreams_of(together, stacks)
     alone = [results(ours, member, [u[i] for u in upstreams]) for i, member in enumerate(members)]
-    dims = [0] * len(upstreams) + [
-        dim for x, dim in zip(stacks, in_dims, strict=True) if requires_gradient(x)
-    ]
+    dims = [0] * len(upstreams) + [d for x, d in zip(stacks, in_dims, strict=True) if requires_gradient(x)]
     expected = [
         sum(each) if dim is None else torch.stack(each, dim)
         for dim, each in zip(dims, zip(*alone, strict=True), strict=True)

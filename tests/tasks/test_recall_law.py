@@ -84,9 +84,7 @@ def test_a_convolution_knows_some_old_writes(seq_len: int, overwrites: int, righ
     """A write is known to be old where it is the row's first, or its key comes again at once: findings.md."""
     batch = rows("mqar_overwrite", writes(seq_len, 4, overwrites), 4000)
     written = batch.inputs[:, : 8 * (overwrites + 1) : 2]
-    old = torch.cat(
-        [written[:, 1:] == written[:, :-1], torch.zeros_like(written[:, :1], dtype=torch.bool)], 1
-    )
+    old = torch.cat([written[:, 1:] == written[:, :-1], torch.zeros_like(written[:, :1]).bool()], 1)
     old[:, 0] = True
     candidates = (written[:, None] == batch.inputs.gather(1, batch.positions)[..., None]) & ~old[:, None]
     assert abs((1 / candidates.sum(-1)).mean() - right) < 0.008  # the last of a key is never known to be old
