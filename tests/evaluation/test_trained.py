@@ -253,6 +253,17 @@ def test_a_target_that_is_no_part_is_not_called(name: str, one: Path) -> None:
         zoo.load(one)
 
 
+@pytest.mark.parametrize(("last", "place"), [(-1, 0), (10**6, 0), (1, 4), (1, -1)])
+def test_rows_of_other_tokens_or_places_are_refused(last: int, place: int, one: Path) -> None:
+    """A place behind the end of a row would be one of the next row."""
+    trained, rows = zoo.load(one), torch.tensor([[1, 2, 3, last], [1, 2, 3, 4]])
+    with pytest.raises(ValueError, match=r"(inputs|positions) \(=.* in \[2, .*must be rows of numbers below"):
+        trained.logits(rows, torch.tensor([[place], [0]]))
+    for none in (rows[:0], rows[:, :0], rows[0]):
+        with pytest.raises(ValueError, match=r"inputs \(=.*must be rows"):
+            trained.greedy(none, 1)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

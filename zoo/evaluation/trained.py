@@ -1,5 +1,6 @@
 """Load a trained cell: its model with the final weights, its task and its config."""
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -70,6 +71,7 @@ class Trained:
         """
         at_least("steps", steps, 1)
         self._check_decodes()
+        self._check_rows(inputs, None)
         self.model.check_length(inputs.shape[1] + steps - 1)
         last = -1 if stop is None else stop  # no token is -1
         tokens, state = [inputs], None
@@ -139,6 +141,7 @@ class Trained:
 
     def _hidden(self, inputs: Tensor, positions: Tensor | None) -> Tensor:
         """Return the hidden states that the head reads; with a rounded state, by decoding."""
+        self._check_rows(inputs, positions)
         if self.coder is None:
             return self.model(inputs, positions)
         hidden = self.extend(inputs)[0]
@@ -146,9 +149,15 @@ class Trained:
 
     def _check_decodes(self) -> None:
         if not self.model.exact_decode:
-            raise ValueError(
-                f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences."
-            )
+            raise ValueError(f"{self.record['mixer']} has no exact decoding: use `logits` of a whole row.")
+
+    def _check_rows(self, inputs: Tensor, positions: Tensor | None) -> None:
+        """Raise ValueError unless these are rows of tokens that the model knows, with places in the rows."""
+        tokens = len(self.model.embedding) if self.model.stacked is None else math.inf
+        for name, x, end in (("inputs", inputs, tokens), ("positions", positions, inputs.shape[-1])):
+            if x is not None and (x.ndim != 2 or not x.numel() or x.min() < 0 or x.max() >= end):
+                span = f"{x.min()} to {x.max()}" if x.numel() else "nothing"
+                raise ValueError(f"{name} (={span} in {[*x.shape]}) must be rows of numbers below {end}.")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
