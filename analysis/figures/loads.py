@@ -14,9 +14,7 @@ def figure(study: Study, style: Style) -> Picture:
     axis = cells.load_axis(study.table)
     slices = rows.drop_duplicates("slice").sort_values(axis).to_dict("records")
     if len({row[axis] for row in slices}) < len(slices):
-        raise ValueError(
-            f"A {axis} was asked for at several lengths, which one line cannot show: heat_map can."
-        )
+        raise ValueError(f"A {axis} was asked for at several lengths, which no line can show: heat_map can.")
     lengths = ", ".join(f"({row[axis]}, {row['seq_len']})" for row in slices)
     what = "Pairs" if axis == cells.PAIRS else cells.axis_in_words(axis)
     sentences = [f"({what}, tokens): {lengths}. {caption(rows)} Darker: more state."]

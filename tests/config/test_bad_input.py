@@ -26,7 +26,7 @@ BAD = [
     (["experiment=smok"], "unknown experiment smok; did you mean smoke?"),
     ([WINDOW, "mixer={windw: 3}"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "model.layers=[]"], "model.layers (=[]) must be a list of mixers"),
-    ([WINDOW, "model.layers=[{a:{x:1},b:{}}]"], "must be a mixer's name or {name: {key: value}}"),
+    ([WINDOW, "model.layers=[{a:{x:1},b:{}}]"], "must be a mixer's name or {name: {..}}"),
     ([WINDOW, "d_model=${d_modl}"], "d_model=${d_modl}: unknown key d_modl; did you mean d_model?"),
     ([WINDOW, "learning_rate=0.1"], "unknown key learning_rate; there are adaptation, "),
     ([WINDOW, "model.layers=[base_cnv, mixer]"], "unknown layer base_cnv; did you mean base_conv?"),

@@ -81,7 +81,7 @@ def test_a_state_that_is_counted_too_small_is_refused(held: Trained, monkeypatch
     ("name", "changes", "message"),
     [
         ("attention", {"cuts": [1.0]}, r"evaluation.cuts \(=\[1.0\]\) must be numbers between 0 and 1"),
-        ("attention", {"most_tokens": 4}, "no slice has rows of at most 4 tokens"),
+        ("attention", {"most_tokens": 4}, "no slice has rows of 4 tokens or fewer"),
         ("mixed", {"rows": 0}, r"evaluation.rows \(=0\)"),
     ],
 )

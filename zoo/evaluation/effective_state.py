@@ -59,7 +59,7 @@ class EffectiveState(Evaluation):
                 answers += [named("test", segment) | row for row in self._layers(trained, inputs)]
         if not answers:
             raise ValueError(
-                f"no slice has rows of at most {self.most_tokens} tokens (evaluation.most_tokens)."
+                f"no slice has rows of {self.most_tokens} tokens or fewer (evaluation.most_tokens)."
             )
         return pd.DataFrame(answers)
 

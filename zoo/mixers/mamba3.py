@@ -77,9 +77,7 @@ class Mamba3(Mixer[State]):
         self.num_heads, self.head_dim = heads_of("expand * d_model", self.d_inner, head_dim)
         self.turning = int(d_state * rope_fraction) // 2
         if rope_fraction > 1 or self.turning < 1:
-            raise ValueError(
-                f"rope_fraction * d_state (={rope_fraction} * {d_state}) must be in 2 .. d_state."
-            )
+            raise ValueError(f"rope_fraction * d_state (={rope_fraction} * {d_state}) must be in 2..d_state.")
         self.sizes = [self.d_inner, self.d_inner, d_state, d_state, *3 * [self.num_heads], self.turning]
         self.in_proj = nn.Linear(d_model, sum(self.sizes), bias=False)
         self.dt_bias, self.D = (nn.Parameter(torch.empty(self.num_heads)) for _ in range(2))

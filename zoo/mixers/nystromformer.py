@@ -57,9 +57,7 @@ class Nystromformer(Mixer[State]):
         at_least("num_iterations", num_iterations, 1)
         at_least("kernel_size", kernel_size, 0)
         if kernel_size and kernel_size % 2 == 0:
-            raise ValueError(
-                f"kernel_size (={kernel_size}) must be odd, the token stands in the middle, or 0."
-            )
+            raise ValueError(f"kernel_size (={kernel_size}) must be odd, with the token in the middle, or 0.")
         self.d_model, self.num_landmarks, self.num_iterations = d_model, num_landmarks, num_iterations
         self.qkv = QueryKeyValue(d_model, num_heads, bias=bias)
         taps = torch.empty(num_heads, 1, kernel_size)

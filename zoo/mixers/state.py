@@ -31,9 +31,7 @@ class StateSize:
         for name in self.__slots__:
             count = getattr(self, name)
             if type(count) is not int and (name, count) != ("paper", None):
-                raise ValueError(
-                    f"StateSize.{name} (={count}) must be an integer: divide by // in place of /."
-                )
+                raise ValueError(f"StateSize.{name} (={count}) must be an integer: divide by //, not by /.")
 
     @classmethod
     def read_whole(cls, resident: int, paper: int | None = None) -> "StateSize":

@@ -76,9 +76,7 @@ class Titans(Mixer[State]):
         if delta is not None:
             positive("delta", delta)
             if power != 2:
-                raise ValueError(
-                    f"power (={power}) must be 2 with a delta: Huber's loss begins with a square."
-                )
+                raise ValueError(f"power (={power}) must be 2 with a delta: Huber's loss begins as a square.")
         self.delta, self.power = delta, power
         self.num_heads, self.head_dim, self.chunk_size = num_heads, d_model // num_heads, chunk_size
         sizes = [self.head_dim, *([expand * self.head_dim] if expand else []), self.head_dim]

@@ -34,9 +34,7 @@ def check(cell: Cell) -> None:
     check_schedule(cell.optim)
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if numbers > MOST_NUMBERS:
-        raise ValueError(
-            f"the model has {numbers:.1e} weights and constants, at most {MOST_NUMBERS:.1e} can be."
-        )
+        raise ValueError(f"the model has {numbers:.1e} weights and constants: {MOST_NUMBERS:.1e} at most.")
 
 
 def _check_state(cell: Cell, task: Task, model: SequenceModel) -> None:

@@ -83,9 +83,7 @@ def _mistakes(kind: type[Optimizer], config: OptimConfig) -> list[str]:
     errors = [unknown("key", f"optim.{key}", valid) for key in config.arguments if key not in arguments]
     errors = errors or mistakes("optim", config.arguments, kind, GIVEN)
     if config.weight_decay and "weight_decay" not in takes:
-        errors.append(
-            f"optim.weight_decay (={config.weight_decay}) is unknown to {config._target_}: make it 0."
-        )
+        errors.append(f"optim.weight_decay (={config.weight_decay}) is unknown to {config._target_}: set 0.")
     if inspect.signature(kind.step).parameters["closure"].default is inspect.Parameter.empty:
         errors.append(f"optim._target_ (={config._target_}) needs a closure each step, and zoo gives none.")
     return errors
