@@ -69,6 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("archives", type=Path, help="the folder of archives, docs/results")
     options = parser.parse_args(arguments)
     first, *others = (options.archives / f"atlas_{name}.zip" for name in PARTS)
+    if not first.exists():
+        return say(f"error: there is no {first}: name the folder of archives, docs/results.", 1)
     studies = [Study(first), *(Study(home) if home.exists() else None for home in others)]
     try:
         print("\n".join(page(*studies)))

@@ -58,7 +58,7 @@ def test_a_cell_without_a_curve_is_named_and_not_counted(archives: Path, run: Ru
 
 
 def test_an_archive_that_is_not_there_is_named(tmp_path: Path, run: Run) -> None:
-    run.refused("atlas_frontier.zip", atlas.main, tmp_path)
+    run.refused("no .*atlas_frontier.zip: name the folder of archives, docs.results", atlas.main, tmp_path)
 
 
 def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
