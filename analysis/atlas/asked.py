@@ -1,4 +1,4 @@
-"""Write what trained cells of a block were asked: accuracy lost to rounding, state used, pairs held."""
+"""Write what trained cells of a block were asked: accuracy lost to rounding, state used, pairs, reach."""
 
 from collections.abc import Iterator
 
@@ -27,6 +27,11 @@ OF_LOAD = """
 pairs and questions, and the half-life: the distance in tokens at which the fewest pairs have lost half of
 their lead over a guess ([how](findings.md#too-much-to-hold-or-too-long-ago-mini_load_distance)); of one cell
 each. In brackets: 95 % over its rows."""
+
+OF_LENGTH = """
+**How much longer.** How many times as long as the longest rows of training a row may be, at the same load,
+with 0.9 still right ([extrapolation](evaluation.md#ask-it-something-new)); of one cell each, asked up to 16
+times (blank: less than 0.9 where it was trained)."""
 
 
 def lost(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
@@ -68,6 +73,21 @@ def held(study: Study, names: pd.Index) -> Iterator[str]:
         [limits] = load_distance.limits(of_series[name]).to_dict("records")
         pairs, half_life = in_numbers(limits, of_series[name])
         yield row([str(name), pairs.removeprefix("holds "), half_life.removeprefix("half-life ")])
+
+
+def longer(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
+    """Yield the lines on how long rows may grow until each mixer fails, of each task that it knows."""
+    try:
+        given = study.evaluations("extrapolation")
+    except ValueError:  # there are no answers
+        return
+    given = given.loc[given["varied"] == "seq_len"].merge(
+        study.table.drop_duplicates("run_id")[["run_id", "point"]]
+    )
+    of_point = given.groupby("point")
+    times = of_point["holds_90"].min() / of_point["seq_len"].min()
+    yield f"{OF_LENGTH}\n"
+    yield from _table(_by_task(study, times.loc[times > 0], names, tasks).iloc[:-1], 0)
 
 
 def _by_task(study: Study, values: pd.Series, names: pd.Index, tasks: list[str]) -> pd.DataFrame:

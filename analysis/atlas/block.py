@@ -49,6 +49,7 @@ def block(study: Study) -> Iterator[str]:
     yield from asked.lost(study, order.index, [*scores])
     yield from asked.used(study, order.index, scores)
     yield from asked.held(study, order.index)
+    yield from asked.longer(study, order.index, [*scores])
     unfinished = sorted({*everything["series"]} - {*points["series"]})
     if unfinished:
         yield f"\nBegun, and not in the table: {', '.join(unfinished)}."

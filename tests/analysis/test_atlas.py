@@ -46,9 +46,7 @@ def test_each_mixer_is_listed_at_its_sizes(archives: Path, run: Run) -> None:
 
 def test_a_cell_without_a_curve_is_named_and_not_counted(archives: Path, run: Run) -> None:
     home = archives.parent / "r"
-    folder = next(
-        path for path in sorted(home.iterdir()) if path.name.startswith("mamba-mqar-64-feature_dim1600")
-    )
+    folder = min(home.glob("mamba-mqar-64-feature_dim1600*"))
     (folder / "metrics.csv").write_text("no table")
     archive(home, archives / "again.zip")
     (archives / "again.zip").replace(archives / "atlas_frontier.zip")
@@ -79,6 +77,8 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     answer(asked, "effective_state", pd.DataFrame(used))
     grid = {"num_kv_pairs": [2, 2, 4], "distance": [4, 8, 8], "accuracy": [1.0, 0.4, 0.0], "error": 0.0}
     answer(asked, "load_distance", pd.DataFrame(grid | {"blind": 0.0, "blind_error": 0.0, "guess": 0.5}))
+    longer = dict(varied=["seq_len", "seq_len", "load"], seq_len=[64, 128, 64], holds_90=[128, 128, 8])
+    answer(asked, "extrapolation", pd.DataFrame(longer))
     archive(home, archives / "atlas_block.zip")
     assert "Friedman" not in run(atlas.main, archives)[0]  # of so few mixers
     monkeypatch.setattr(block, "TESTED", 3)
@@ -98,6 +98,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     assert "| Based | 0.30 | 0.30 | 0.30 |" in lines and "| Gla |  |  |  |" in lines
     assert "| Based | 150 |" in lines  # the mean over two slices, of which one has two layers
     assert "| Based | 2.14 pairs | 7.13 tokens |" in lines
+    assert "| Based | 2 |" in lines
     assert "chi squared is 8.0," in " ".join(lines) and "Holm's correction: none." in " ".join(lines)
     assert "| mqar | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines
     assert "| noisy_ar |  | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in lines

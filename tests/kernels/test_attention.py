@@ -71,9 +71,7 @@ def test_attention_by_matrices_agrees_with_torch_in_float64(
 
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     calls: list[bool] = []
-    monkeypatch.setattr(
-        fused, "attention_dense", lambda *inputs: calls.append(True) or attention_dense(*inputs)
-    )
+    monkeypatch.setattr(fused, "attention_dense", lambda *x: calls.append(True) or attention_dense(*x))
     return calls
 
 

@@ -375,9 +375,7 @@ def test_other_dtypes_are_refused_or_converted(
     inputs, (native_form, definition) = [s.detach().to(dtype) for s in draw()], forms(op)
     if op is scan and dtype == torch.bfloat16:  # in passes of the scan itself
         right = definition(*(s.float() for s in inputs))
-        torch.testing.assert_close(
-            [s.float() for s in native_form(*inputs)], list(right), rtol=2e-2, atol=2e-2
-        )
+        torch.testing.assert_close([s.float() for s in native_form(*inputs)], [*right], rtol=0.02, atol=0.02)
         return
     with pytest.raises(ValueError, match="native computes in float32 on a CPU, and one is"):
         native_form(*inputs)

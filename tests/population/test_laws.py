@@ -108,9 +108,7 @@ def test_a_member_that_stops_early_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """One member stops at 7 steps, by the rows that its seed happens to get right; others never do."""
-    monkeypatch.setattr(
-        train_state, "pooled_row_accuracy", lambda scores: _loss(scores) * (_loss(scores) < 3.16)
-    )
+    monkeypatch.setattr(train_state, "pooled_row_accuracy", lambda x: _loss(x) * (_loss(x) < 3.16))
     common = {"trainer__precision": "64-true", "optim__early_stop": 0.99, "optim__max_epochs": 3}
     cells = [tiny(**common, seed=s, lr=lr) for s, lr in ((0, 1e-3), (1, 3e-2), (2, 1e-5), (0, 1e-1))]
     alone, together = alone_and_together(cells, tmp_path)

@@ -109,9 +109,7 @@ def test_dropout_seeded_by_member_is_not_recorded(monkeypatch: pytest.MonkeyPatc
         Draws().noise(SimpleNamespace(is_cuda=True), 0.5)  # pyright: ignore
 
 
-def test_a_required_recording_that_cannot_be_made_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_required_recording_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
     step, members = made(tmp_path, block="zoology")
     step = PopulationStep(step.stack, step.optimizer, "graph")

@@ -147,7 +147,7 @@ def test_cells_that_are_done_or_claimed_are_left_out(tmp_path: Path):
     assert not store.is_done(group[2].folder)
 
 
-def test_a_model_that_torch_cannot_lift_is_parted_with_the_reason(
+def test_a_model_that_torch_cannot_lift_is_parted_with_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     from zoo.model import SequenceModel

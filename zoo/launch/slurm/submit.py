@@ -170,15 +170,13 @@ def _submit_array(
     return jobs[0].job_id.partition("_")[0]
 
 
-def _stopped(
-    ledger: Ledger, shares: list[Share], job_ids: list[str], parts: list[Part], why: str
-) -> Submission:
+def _stopped(ledger: Ledger, shares: list[Share], ids: list[str], parts: list[Part], why: str) -> Submission:
     """Handle a refusal of sbatch: an error if nothing was submitted, else the rest counts as refused."""
-    if not job_ids:
+    if not ids:
         shutil.rmtree(ledger.folder)
         raise ValueError(f"SLURM refused the jobs: {why}")
     cells = [cell for share in shares[len(parts) :] for cell in share.cells]
-    return Submission(ledger, job_ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
+    return Submission(ledger, ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
 
 
 def announce(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
