@@ -75,7 +75,7 @@ FAULTS: dict[str, Mixer] = {
     ),
     r"^Whole.extend must return \(outputs, state\), and returned a Tensor": ALONE,
     r"^a state must be a NamedTuple of tensors, and has a dict in it": Whole(Tensor.clone, state={}),
-    r"^StateSize.resident \(=0.5\) must be an integer: divide by // ": Whole(Tensor.clone, size=0.5),
+    r"^StateSize.resident \(=0.5\) must be an integer: divide by //, ": Whole(Tensor.clone, size=0.5),
     r"^state_size must return a StateSize, and returned '7'": Whole(Tensor.clone, size="7"),
     r" holds 80 scalars after 64 tokens, and its state_size says 48": Lying(more=2),
 }

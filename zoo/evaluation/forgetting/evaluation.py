@@ -84,7 +84,7 @@ class ForgettingCurve(Evaluation):
         ValueError, one line: no corpus is named, or the model has too few positions.
         """
         if not _named(self.corpus):
-            raise ValueError("name the text: evaluation.corpus.files=[a.txt].")
+            raise ValueError("name the text: evaluation.corpus.files=[book.txt].")
         longest = self.longest or ((held.longest or 2051) - 3) // 2
         if held.longest is not None and 2 * longest + 3 > held.longest:
             raise ValueError(
