@@ -55,7 +55,7 @@ PICTURES = {
     "mini_forgetting": ("forgetting_curve", "ar_gap"),
     "mini_forgetting_mqar": ("heat_map", "speed"),
     "extrapolation": ("extrapolation",),
-    "mini_load_distance": ("load_distance",),
+    **dict.fromkeys(("mini_load_distance", "atlas_load_distance"), ("load_distance",)),
     "atlas_keys": ("outer_product", "heat_map"),
     "atlas_interference": ("interference", "heat_map"),
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
