@@ -83,7 +83,7 @@ def model_from_config(
     ends = {"vocab_size": vocab_size, "decoder": decoder, "stacked": stacked}
     if (codec := model.pop("state_codec", None)) is not None:
         if not isinstance(codec, Mapping):
-            raise ValueError(f"model.state_codec (={codec}) must be null, or {{format: int4, every: 16}}.")
+            raise ValueError(f"model.state_codec (={codec}) must be null or like {{format: int4, every: 8}}.")
         try:
             form = settings("model.state_codec", Form, codec)
         except ValueError as error:

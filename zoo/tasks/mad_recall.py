@@ -75,7 +75,9 @@ class InContextRecall(ByAnswer):
         if not 0 <= load.noise_percent <= 100:
             raise ValueError(f"{where}.noise_percent (={load.noise_percent}) must be between 0 and 100.")
         if load.noise_percent and not self.noise_tokens:
-            raise ValueError(f"{where}.noise_percent (={load.noise_percent}) needs task.noise_tokens, as 16.")
+            raise ValueError(
+                f"{where}.noise_percent (={load.noise_percent}) needs task.noise_tokens: try 16."
+            )
 
     def chance(self, segment: Segment) -> float:
         """Return the score of always guessing the same value."""
