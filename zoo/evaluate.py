@@ -175,7 +175,9 @@ def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str
     return records, damaged
 
 
-def _inquiries(records: dict[Path, dict[str, Any]], asked: Question, trusted: Sequence[str]) -> list[Inquiry]:
+def _inquiries(
+    records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]
+) -> list[Inquiry]:
     """Return the question to each cell, checked as far as possible without reading weights.
 
     ValueError, one line: cells without weights, a task that does not fit them, or no place for the answers.
@@ -185,7 +187,7 @@ def _inquiries(records: dict[Path, dict[str, Any]], asked: Question, trusted: Se
     if without:
         count = f"{len(without)} of {len(records)} runs have no weights"
         raise ValueError(f"{count}, such as {shown(without[0])}: {WEIGHTLESS}.")
-    return [_one(folder, record, asked, trusted) for folder, record in records.items()]
+    return [_one(folder, record, asking, trusted) for folder, record in records.items()]
 
 
 def _cells(path: Path) -> Iterator[Path]:

@@ -94,7 +94,9 @@ class Report:
         self.home, self.most = look.home, most
         self.unread: list[str] = []
         self.sweeps = manifest.read_all(look.home, self.unread)
-        self.words = {key: words for sweep in self.sweeps.values() for key, words in sweep.cells.items()}
+        self.words = {
+            run_id: words for sweep in self.sweeps.values() for run_id, words in sweep.cells.items()
+        }
         self.cells = look(self.words)
         if not self.cells:
             raise ValueError(empty(look.home, "no cell"))

@@ -81,10 +81,8 @@ def longer(study: Study, names: pd.Index, tasks: list[str]) -> Iterator[str]:
         given = study.evaluations("extrapolation")
     except ValueError:  # there are no answers
         return
-    given = given.loc[given["varied"] == "seq_len"].merge(
-        study.table.drop_duplicates("run_id")[["run_id", "point"]]
-    )
-    of_point = given.groupby("point")
+    points = study.table.drop_duplicates("run_id")[["run_id", "point"]]
+    of_point = given.loc[given["varied"] == "seq_len"].merge(points).groupby("point")
     times = of_point["holds_90"].min() / of_point["seq_len"].min()
     yield f"{OF_LENGTH}\n"
     yield from _table(_by_task(study, times.loc[times > 0], names, tasks).iloc[:-1], 0)

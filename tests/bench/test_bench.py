@@ -186,7 +186,7 @@ def test_memory_is_the_most_that_is_held_at_once() -> None:
         (["prefill", "--seq-lens", "64,99999999999"], "--seq-lens (=99999999999) must be at most"),
         (["data", "--rounds", "0"], "--rounds (=0) must be"),
         (["data", "--out", __file__], "is a file; give a folder for the tables."),
-        (["train", "-m", "trainer.threads=1,2"], "give one of each"),
+        (["train", "-m", "trainer.threads=1,2"], "one trainer and trainer.threads"),
         (["data", "task.vocb_size=3"], "task.vocb_size"),
         (["train", "--device", "cuda"], "trainer.accelerator (=gpu) needs a CUDA device"),
         (["decode", "mixer=nystromformer", "--seq-lens", "4"], "has no exact decoding"),

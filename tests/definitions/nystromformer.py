@@ -11,9 +11,8 @@ def definition(mixer: Nystromformer, x: Tensor) -> Tensor:
     columns = [one_head(mixer, *parts) for parts in zip(*heads(mixer.qkv, x), strict=True)]
     if mixer.taps is not None:
         _, _, values = heads(mixer.qkv, x)
-        columns = [
-            y + around(v, mixer.taps[h, 0]) for h, (y, v) in enumerate(zip(columns, values, strict=True))
-        ]
+        taps = mixer.taps[:, 0]
+        columns = [y + around(v, of_head) for y, v, of_head in zip(columns, values, taps, strict=True)]
     return project(mixer.out_proj, torch.cat(columns, dim=-1))
 
 

@@ -32,9 +32,7 @@ def parallel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def around(m: RetNet, x: Tensor, retention) -> Tensor:
-    q, k, v = (
-        (x @ p.weight.T).reshape(*x.shape[:2], m.num_heads, -1).transpose(1, 2) for p in (m.q, m.k, m.v)
-    )
+    q, k, v = ((x @ p.weight.T).unflatten(-1, (m.num_heads, -1)).transpose(1, 2) for p in (m.q, m.k, m.v))
     q, k = (torch.stack([turned(row, m.rope_base) for row in part]) for part in (q, k))
     y = retention(q, k, v)
     y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-5)

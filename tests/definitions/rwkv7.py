@@ -53,9 +53,7 @@ def output(m: RWKV7, x: Tensor, wkv, v_0: Tensor | None) -> tuple[Tensor, Tensor
         share = torch.sigmoid(m.share.base + x_v @ m.share.down @ m.share.up)
         v = (1 - share) * own + share * v_0
     kappa, k = k * m.k_k, k * (1 - m.k_a + a * m.k_a)
-    r, w, k, v, kappa, a, r_k = (
-        s.reshape(*s.shape[:-1], -1, m.head_dim) for s in (r, w, k, v, kappa, a, m.r_k)
-    )
+    r, w, k, v, kappa, a, r_k = (s.unflatten(-1, (-1, m.head_dim)) for s in (r, w, k, v, kappa, a, m.r_k))
     kappa = kappa / (kappa.square().sum(-1, keepdim=True) + 1e-6).sqrt()
     y = wkv(r, w, k, v, kappa, a)
     y = y - y.mean(-1, keepdim=True)

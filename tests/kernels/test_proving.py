@@ -257,11 +257,7 @@ def test_a_kernel_that_ends_its_process_or_hangs_ends_no_cell(card: Path, capsys
         verdict = verdicts.prove(OP, key, inputs(), limit)
         assert verdict is not None and verdicts.read(key) == verdict
         ends[kernel] = (verdict.answer.end, verdict.answer.why[:12])
-    assert ends == {
-        "right": ("right", ""),
-        "crash": ("crashes", "SIGSEGV"),
-        "hang": ("hangs", "no end after"),
-    }
+    assert ends == dict(right=("right", ""), crash=("crashes", "SIGSEGV"), hang=("hangs", "no end after"))
     assert "toy: crash on cpu is crashes: SIGSEGV" in capsys.readouterr().err
 
 

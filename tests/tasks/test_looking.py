@@ -120,11 +120,9 @@ def test_no_name_reaches_the_terminal_raw(tmp_path: Path, capsys: pytest.Capture
     written(tmp_path / "task" / "a\x1b[2J.yaml", f"# \ufeffsaid\n{ours}")
     main(["--config-dir", str(tmp_path)])
     printed = capsys.readouterr().out
-    assert (
-        r"a\x1b[2J: computation" in printed
-        and r"\ufeffsaid" in printed
-        and not {"\x1b", "\ufeff"} & set(printed)
-    )
+    assert r"a\x1b[2J: computation" in printed
+    assert r"\ufeffsaid" in printed
+    assert not {"\x1b", "\ufeff"} & set(printed)
     with refusal(r"unknown task m\x1b[2J", SystemExit):
         main(["m\x1b[2J"])
 

@@ -250,7 +250,10 @@ def test_an_impossible_rerun_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: 
         assert (code, len(err.splitlines())) == (2, 1) and message in err
     cell = cell_of(tmp_path, "rerun=true")
     cell.place.mkdir(parents=True)
-    with lease.held(cell.place), pytest.raises(ValueError, match=r"rerun=true: .* is run by .*: wait until"):
+    with (
+        lease.held(cell.place),
+        pytest.raises(ValueError, match=r"rerun=true: .* is run by .*: wait until it"),
+    ):
         rerun.prepare(cell)
     shutil.rmtree(cell.place)
     assert cell.run_id == cell_of(tmp_path).run_id and cell.point == cell_of(tmp_path).point

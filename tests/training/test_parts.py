@@ -39,10 +39,8 @@ def test_decay_falls_on_matrices_that_are_not_flagged():
     weight_decays = decays(model, optim(weight_decay=0.25))
     assert set(weight_decays) == {name for name, _ in model.named_parameters()}
     assert weight_decays["flagged"] == 0.0 and weight_decays["embedding"] == 0.25
-    assert (
-        weight_decays["blocks.0.mlp.up_proj.weight"] == 0.25
-        and weight_decays["blocks.0.mlp.up_proj.bias"] == 0.0
-    )
+    assert weight_decays["blocks.0.mlp.up_proj.weight"] == 0.25
+    assert weight_decays["blocks.0.mlp.up_proj.bias"] == 0.0
     assert all(decay == 0.0 for name, decay in weight_decays.items() if "norm" in name)
     assert set(decays(model, optim(decay_all=True)).values()) == {0.1}
 

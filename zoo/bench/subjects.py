@@ -43,7 +43,9 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     trainers = [cell.trainer for cell in cells]
     places = {(trainer.device, trainer.threads) for trainer in trainers}
     if len(places) > 1:
-        raise ValueError("one table is of one device and number of threads: give one of each.")
+        raise ValueError(
+            "one table is of one device and number of threads: give one trainer and trainer.threads."
+        )
     if trainers[0].device == "cuda" and not torch.cuda.is_available():
         raise ValueError(NO_CUDA)
     return places.pop()

@@ -34,7 +34,9 @@ def _entry(entry: Any) -> tuple[str, dict[str, Any]]:
     """Return the mixer that a layer of the pattern names, and the changes of its settings."""
     name, changes = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else (entry, {})
     if not isinstance(name, str) or not isinstance(changes, dict):
-        raise ValueError(f"model.layers entry (={entry!r}) must be a mixer's name or {{name: {{..}}}}.")
+        raise ValueError(
+            f"model.layers entry (={entry!r}) must be a mixer's name or one {{name: {{key: value}}}}."
+        )
     return name, changes
 
 

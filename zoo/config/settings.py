@@ -94,7 +94,9 @@ class AdaptationConfig:
                 f"adaptation.rank (={self.rank}), and nothing without a rank."
             )
         if not self.targets and not self.train:
-            raise ValueError("adaptation trains nothing: give it targets and rank, or adaptation.train.")
+            raise ValueError(
+                "adaptation trains nothing: name adaptation.targets with a rank, or adaptation.train."
+            )
         at_least("adaptation.rope_scale", self.rope_scale, 1)
 
 

@@ -14,11 +14,12 @@ from zoo.config.cell import VARIED
 
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
 OPAQUE = ("Error parsing override", "LexerNoViableAlt", "no viable alternative", "token recognition")
-RULES = {  # behind what Hydra says of a yaml
+IN_DEFAULTS = "write `- /experiment/NAME` in the yaml"
+RULES = {  # what Hydra says of a yaml -> what is added
     "Cannot merge DictConfig with ListConfig": "a list, [..], where {key: value} belongs, or the reverse",
-    "Could not override 'experiment'": "write `- /experiment/NAME` there",
-    "Multiple values for experiment": "write `- /experiment/NAME` in the yaml",
-    "experiment appears more than once": "write `- /experiment/NAME` in the yaml",
+    "Could not override 'experiment'": IN_DEFAULTS,
+    "Multiple values for experiment": IN_DEFAULTS,
+    "experiment appears more than once": IN_DEFAULTS,
 }
 
 

@@ -62,20 +62,22 @@ class AttentionSinks(BigBird):
             v, mask = F.pad(v, (0, 0, 1, 0)), F.pad(mask, (1, 0), value=True)
         return masked_attention(q * (scale * q.shape[-1] ** 0.5), k, v, mask)
 
-    def _placed(self, q: Tensor, k: Tensor, total: int, base: float, share: float) -> tuple[Tensor, Tensor]:
+    def _placed(
+        self, q: Tensor, k: Tensor, total: int, base: float, fraction: float
+    ) -> tuple[Tensor, Tensor]:
         """Turn by cache places: half of the channels for the window, at true positions, half for sinks."""
         first, last = total - q.shape[2], self.num_global + self.window - 1  # the place of all later tokens
         near, far = q.split([min(max(last - first, 0), q.shape[2]), max(total - max(last, first), 0)], dim=2)
-        far = rotate(far[..., None, :], last, base, share)[..., 0, :]
-        to_sinks = torch.cat([rotate(near, first, base, share), far], dim=2)
+        far = rotate(far[..., None, :], last, base, fraction)[..., 0, :]
+        to_sinks = torch.cat([rotate(near, first, base, fraction), far], dim=2)
         count = min(self.num_global, total)
         sinks, window = k.split([count, k.shape[2] - count], dim=2)
-        window = rotate(window, total - window.shape[2], base, share)
+        window = rotate(window, total - window.shape[2], base, fraction)
         k = torch.cat(
-            [F.pad(window, (0, k.shape[-1])), F.pad(rotate(sinks, 0, base, share), (k.shape[-1], 0))], 2
+            [F.pad(window, (0, k.shape[-1])), F.pad(rotate(sinks, 0, base, fraction), (k.shape[-1], 0))], 2
         )
         k = k.roll(count, dims=2)
-        return torch.cat([rotate(q, first, base, share), to_sinks], dim=-1), k
+        return torch.cat([rotate(q, first, base, fraction), to_sinks], dim=-1), k
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of the sinks and of window - 1 tokens behind them."""

@@ -22,8 +22,10 @@ def gated_slot_attention_native(
     return y, (keys, values)
 
 
-def _logits_native(q: Tensor, k: Tensor, write: Tensor, decay: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    logits, keys, _ = _Logits.apply(q, write, k, decay, keys)  # pyright: ignore
+def _logits_native(
+    q: Tensor, k: Tensor, write: Tensor, log_decay: Tensor, keys: Tensor
+) -> tuple[Tensor, Tensor]:
+    logits, keys, _ = _Logits.apply(q, write, k, log_decay, keys)  # pyright: ignore
     return logits, keys
 
 

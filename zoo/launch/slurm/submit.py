@@ -46,7 +46,9 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     make_folders(cells)
     settings.check_cells(cells)
     if any(cell.rerun for cell in cells):
-        raise ValueError("rerun=true is for hydra/launcher=local: move old records away, or run it there.")
+        raise ValueError(
+            "rerun=true is for hydra/launcher=local: move the old records away, or run it there."
+        )
     todo = unfinished(cells)
     parts = list(queued(todo)) if todo else []
     waiting = {run_id for part in parts for run_id in part.cells}
@@ -170,13 +172,15 @@ def _submit_array(
     return jobs[0].job_id.partition("_")[0]
 
 
-def _stopped(ledger: Ledger, shares: list[Share], ids: list[str], parts: list[Part], why: str) -> Submission:
+def _stopped(
+    ledger: Ledger, shares: list[Share], job_ids: list[str], parts: list[Part], why: str
+) -> Submission:
     """Handle a refusal of sbatch: an error if nothing was submitted, else the rest counts as refused."""
-    if not ids:
+    if not job_ids:
         shutil.rmtree(ledger.folder)
         raise ValueError(f"SLURM refused the jobs: {why}")
     cells = [cell for share in shares[len(parts) :] for cell in share.cells]
-    return Submission(ledger, ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
+    return Submission(ledger, job_ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
 
 
 def announce(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
