@@ -59,6 +59,7 @@ class HeadDecay(nn.Module):
 
 
 MATRIX_UP_TO = 512  # tokens; shorter sequences are quicker through the matrix of weights than in chunks
+ON_A_CPU = 128  # the same on a CPU, whose caches a larger matrix leaves, where no kernel makes it in parts
 CHUNK = 128  # tokens, where heads decay
 
 
@@ -112,7 +113,8 @@ class LinearAttention(Mixer[State]):
 
     def forward(self, x: Seq) -> Seq:
         """Use the matrix of all weights for a short sequence, where that is quicker, else the sums."""
-        if x.shape[1] > MATRIX_UP_TO:
+        in_parts = x.device.type != "cpu" or (self.map.halves and self.decay is None)
+        if x.shape[1] > (MATRIX_UP_TO if in_parts else ON_A_CPU):
             return self.extend(x)[0]
         q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
         with torch.autocast(x.device.type, enabled=False):
