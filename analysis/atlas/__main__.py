@@ -2,8 +2,8 @@
 
     python -m analysis.atlas docs/results > docs/atlas.md
 
-The folder holds archives: atlas_frontier.zip, whose cells make the page, and optionally atlas_block.zip,
-atlas_takeoff.zip and atlas_interference.zip.  A mixer that is in none of the archives is not on the page.
+The folder holds archives: atlas_frontier.zip, whose cells make the page, and optionally those of the other
+PARTS.  A mixer that is in none of the archives is not on the page.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,13 @@ from .block import block
 from .cards import cards, used_scalars
 from .take_off import ends, survival, take_off
 
-PARTS = ("frontier", "block", "takeoff", "interference")  # atlas_PART.zip, the first of which must be there
+PARTS = (
+    "frontier",
+    "block",
+    "takeoff",
+    "interference",
+    "load_distance",
+)  # atlas_PART.zip, the first of which must be there
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
 NEAR = 1.35  # a point counts to a size if the larger of the two is at most this many times the smaller
 HEAD = """# The atlas: what each memory can do
@@ -44,7 +50,7 @@ page is for one need, and for a task with 79 keys. A memory with many key dimens
 ![Accuracy of every mixer, one line each](figures/atlas_frontier/mixers.png)
 
 [The same points against state size](figures/atlas_frontier/frontier.png), with the frontier and the upper
-bound for any model.
+bound for any model; [one panel a mixer](figures/atlas_frontier/frontier_each.png).
 
 How to read the tables:
 
@@ -80,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def page(
-    study: Study, of_block: Study | None, of_take_off: Study | None, of_interference: Study | None
+    study: Study, of_block: Study | None, of_take_off: Study | None, *of_cards: Study | None
 ) -> Iterator[str]:
     """Yield the lines of the page, from the archives of PARTS; None: it is not there."""
     table, shown = study.table, pareto(study.table)
@@ -102,7 +108,7 @@ def page(
     used = used_scalars(study)
     yield from _use_and_recall(points, used)
     yield "\n## Each memory\n"
-    yield from cards(study, shown, used, (of_interference, of_block, of_take_off))
+    yield from cards(study, shown, used, (of_block, of_take_off, *of_cards))
 
 
 def _at_sizes(points: pd.DataFrame, stayed: set[str]) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from zoo.config.paths import CONF
 from ..figures.effective_state import ABOVE, of_all_layers
 from ..figures.gallery import Study
 from ..figures.interference import ANOTHER, LATEST, OLDEST, shares_of
+from ..figures.load_distance import in_numbers, measured
 from ..figures.plane import by_kind
 from ..figures.rounded import FORMATS, rounded
 from ..pareto import Pareto
@@ -29,12 +30,12 @@ def cards(
 ) -> Iterator[str]:
     """Yield the lines of all cards.
 
-    used: point -> scalars of its state that matter.  elsewhere: the studies of overwritten keys, of many
-    tasks and of take-off; None: it is not there.
+    used: point -> scalars of its state that matter.  elsewhere: the studies of many tasks, of take-off,
+    of overwritten keys and of load by distance; None: it is not there.
     """
     points, order = shown.points, slices(study.table, "test")
     known = {"used": {point: f"{scalars:,.0f}" for point, scalars in used.items()}} | _rounded(study)
-    ways = zip((_overwritten, _tasks, _begins), elsewhere, strict=True)
+    ways = zip((_tasks, _begins, _overwritten, _far), elsewhere, strict=True)
     others = [*(way(other) for way, other in ways if other), _speeds()]
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
         yield from _keeps(str(mixer), group["label"].iloc[0])
@@ -116,6 +117,16 @@ def _begins(study: Study) -> dict[str, str]:
         seeds = f"{sum(group['off'].tolist())} of {len(group)} seeds"
         lines[str(mixer)] = f"- {steps}, {seeds}, at lr {group['lr'].iloc[0]:g}, the soonest."
     return lines
+
+
+def _far(study: Study) -> dict[str, str]:
+    """Return mixer -> a line on how many pairs it holds, and how far back, trained on long rows."""
+    rows, limits = measured(study)
+    title = "[Trained on rows of up to 512 tokens](figures/atlas_load_distance/load_distance.png)"
+    return {
+        row["mixer"]: f"- {title}, it {', '.join(in_numbers(row, rows.loc[rows['point'] == row['point']]))}."
+        for row in limits.to_dict("records")
+    }
 
 
 def _rounded(study: Study) -> dict[str, dict[str, str]]:

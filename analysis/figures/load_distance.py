@@ -27,12 +27,7 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=load_distance."""
-    table = cells.identify(study.table)
-    answers = scored.answered(study.evaluations(NAME), study.table, NAME, load_distance.GRID)
-    about = table.drop_duplicates("point")[ABOUT]
-    limits = load_distance.limits(answers).merge(about, on="point")
-    rows = load_distance.surface(answers).merge(about, on="point")
-    limits = limits.sort_values(["family", "mixer", "series", "state_resident"], key=by_family)
+    rows, limits = measured(study)
     shown = _largest(limits) if len(limits) > MOST else limits
     left = " Each mixer is shown at its setting of largest capacity." if len(shown) < len(limits) else ""
     sentences = [
@@ -44,6 +39,15 @@ def figure(study: Study, style: Style) -> Picture:
         f"%, bootstrap over seeds and rows.{left}"
     ]
     return Picture(_draw(rows, shown, sentences[0], style), rows, sentences, {"limits": limits})
+
+
+def measured(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the surface and the limits (`analysis.statistics.load_distance`) of every point, sorted."""
+    answers = scored.answered(study.evaluations(NAME), study.table, NAME, load_distance.GRID)
+    about = cells.identify(study.table).drop_duplicates("point")[ABOUT]
+    limits = load_distance.limits(answers).merge(about, on="point")
+    limits = limits.sort_values(["family", "mixer", "series", "state_resident"], key=by_family)
+    return load_distance.surface(answers).merge(about, on="point"), limits
 
 
 def _largest(limits: pd.DataFrame) -> pd.DataFrame:

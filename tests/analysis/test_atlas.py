@@ -16,6 +16,8 @@ from zoo.results.archive import archive
 from zoo.results.reading import INCOMPLETE
 
 SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
+GRID = {"num_kv_pairs": [2, 2, 4], "distance": [4, 8, 8], "accuracy": [1.0, 0.4, 0.0]}
+FALLING = pd.DataFrame(GRID).assign(error=0.0, blind=0.0, blind_error=0.0, guess=0.5)
 
 
 @pytest.fixture
@@ -75,8 +77,7 @@ def test_a_complete_block_is_ranked(archives: Path, run: Run, monkeypatch: pytes
     asked = home / str(records[4]["run_id"])  # based, mqar
     used = {"slice": ["a", "a", "b"], "cut": 8, "layer": [0, 1, 1], ABOVE: [20.0, 80.0, 200.0]}
     answer(asked, "effective_state", pd.DataFrame(used))
-    grid = {"num_kv_pairs": [2, 2, 4], "distance": [4, 8, 8], "accuracy": [1.0, 0.4, 0.0], "error": 0.0}
-    answer(asked, "load_distance", pd.DataFrame(grid | {"blind": 0.0, "blind_error": 0.0, "guess": 0.5}))
+    answer(asked, "load_distance", FALLING)
     longer = dict(varied=["seq_len", "seq_len", "load"], seq_len=[64, 128, 64], holds_90=[128, 128, 8])
     answer(asked, "extrapolation", pd.DataFrame(longer))
     archive(home, archives / "atlas_block.zip")
@@ -121,6 +122,15 @@ def test_take_off_is_given_at_each_rate_and_recall_at_the_soonest(archives: Path
     assert "| Based | 100 | 100 | 2 after 100: 0.95 |" in lines and "| Mamba | 100 (1) |  | 0 |" in lines
     begins = "- [Takes off](#how-soon-each-memory-begins) after 100 steps in the mean (100 to 100)"
     assert f"{begins}, 2 of 2 seeds, at lr 0.03, the soonest." in lines
+
+
+def test_load_by_distance_is_a_line_of_a_card(archives: Path, run: Run) -> None:
+    record = study.record("based", 0.9, state=1600)
+    home = study.write(archives.parent / "d", [record | {"weights": WEIGHTS}])
+    answer(home / str(record["run_id"]), "load_distance", FALLING)
+    archive(home, archives / "atlas_load_distance.zip")
+    lines = [line for line in run(atlas.main, archives)[0].splitlines() if "up to 512 tokens](" in line]
+    assert [line.partition("), ")[2] for line in lines] == ["it holds 2.14 pairs, half-life 7.13 tokens."]
 
 
 def test_evaluations_are_shown_on_the_cards_of_their_mixers(tmp_path: Path, run: Run) -> None:
