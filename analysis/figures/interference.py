@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ..drawing import draw, legend, page
+from ..drawing.figure import span
 from ..drawing.style import Look, Style, looks
 from ..records import cells
 from ..statistics.points import ABOUT
@@ -24,10 +25,11 @@ def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=interference, with a panel for each kind of answer."""
     answers, rows = shares_of(study)
     blind = answers.loc[answers["kind"] == "0"].groupby(AXIS)["order_blind"].first()
-    seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
+    seeds = span(rows["seeds"].tolist())
     sentences = [
         f"Which value a model recalls for a key that was overwritten this many times: mean of {seeds} "
-        "seed(s) with interval. Dotted: a memory that keeps all values of a key, but not their order."
+        f"seed{'s with their interval' * (seeds != '1')}. Dotted: a memory that keeps all values of a key, "
+        "but not their order."
     ]
     return Picture(_draw(rows, blind, sentences[0], style), rows, sentences, {})
 

@@ -12,6 +12,7 @@ from .gallery import Picture, Study
 
 ABOUT = ["run_id", "point", "seed", "mixer", "family", "series", "d_model", "knobs", "lr"]
 ABOUT += ["causal", "exact_decode"]
+LIFT = 0.006  # of each line over the one before it
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -24,7 +25,8 @@ def figure(study: Study, style: Style) -> Picture:
         raise ValueError("No cell was validated while it trained: there is nothing that could take off.")
     sentences = [
         "Share of cells that have taken off, that is, were half way from chance to 1 on a validation slice "
-        "(Kaplan-Meier; ticks: cells that ended before taking off), at the learning rate that is soonest.",
+        "(Kaplan-Meier; ticks: cells that ended before taking off), at the learning rate that is soonest. "
+        f"Each line is drawn {LIFT:g} above the one before it, so that equal lines can be told apart.",
         *(
             f"{name}: {sum(group['off'].tolist())} of {len(group)} cells have taken off."
             for name, group in rows.groupby("name")
@@ -39,7 +41,7 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> page.Figure:
     start, end = min(rows["step"].tolist()) / 2, max(rows["step"].tolist())
     for number, (name, group) in enumerate(rows.groupby("name")):
         look = style_of[group["series"].tolist()[0]]
-        lift = 0.006 * number  # so that equal lines can be told apart
+        lift = LIFT * number
         dash = DASHES[sum(handle.get_color() == look.colour for handle in handles)]
         steps, shares = share_off(group)
         xs, ys = [start, *steps, end], [lift, *(shares + lift), shares[-1] + lift]
