@@ -35,6 +35,22 @@ def epochs(stream: BatchStream, count: int) -> list[list[tuple[int, list[list[in
     return [listed(stream) for _ in range(count)]
 
 
+@pytest.mark.parametrize(
+    ("split", "segment", "examples", "message"),
+    [
+        ("tst", 0, range(2), "split .='tst'. must be one of train, valid, test"),
+        ("test", 3, range(2), "segment .=3. must be from 0 to 2: test has 3"),
+        ("test", -1, range(2), "segment .=-1. must be from 0"),
+        ("test", 0, range(-1, 2), "an example .=-1. must be at least 0"),
+        ("test", 0, range(2, -2, -1), "an example .=-1. must be at least 0"),
+    ],
+)
+def test_rows_that_are_not_there_are_refused(split, segment, examples, message):
+    assert task().sample("test", 2, [1, 0]).inputs.equal(task().sample("test", 2, range(2)).inputs.flip(0))
+    with pytest.raises(ValueError, match=message):
+        task().sample(split, segment, examples)
+
+
 @pytest.mark.parametrize("data", ["fixed", "stream"])
 @pytest.mark.parametrize("order", ["sequential", "shuffled", "interleaved"])
 def test_the_block_size_never_changes_a_byte(data: str, order: str):

@@ -155,9 +155,13 @@ class Trained:
         """Raise ValueError unless these are rows of tokens that the model knows, with places in the rows."""
         tokens = len(self.model.embedding) if self.model.stacked is None else math.inf
         for name, x, end in (("inputs", inputs, tokens), ("positions", positions, inputs.shape[-1])):
-            if x is not None and (x.ndim != 2 or not x.numel() or x.min() < 0 or x.max() >= end):
+            if x is None:
+                continue
+            if x.is_floating_point() or x.ndim != 2 or not x.numel() or x.min() < 0 or x.max() >= end:
                 span = f"{x.min()} to {x.max()}" if x.numel() else "nothing"
-                raise ValueError(f"{name} (={span} in {[*x.shape]}) must be rows of numbers below {end}.")
+                raise ValueError(
+                    f"{name} (={span} in {[*x.shape]}) must be rows of whole numbers below {end}."
+                )
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

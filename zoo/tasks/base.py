@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from zoo.common.checks import at_least
 from zoo.common.part import Part
 from zoo.kernels.linear_cross_entropy.reference import IGNORED
 from zoo.tasks.groups import Distance, Group
@@ -23,7 +24,9 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Data = Literal["fixed", "stream"]
 DATA: tuple[Data, ...] = ("fixed", "stream")
-Examples = Int[Tensor, " B"] | range  # indices of examples of a segment: non-negative, up to 40 bits
+Examples = (
+    Int[Tensor, " B"] | range | list[int]
+)  # indices of examples of a segment: non-negative, up to 40 bits
 Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
@@ -75,11 +78,13 @@ class Batch(NamedTuple):
         return cls(inputs, positions, answers)
 
 
-def indices(examples: Int[Tensor, " B"] | range) -> Int[Tensor, " B"]:
-    """Return the indices of the examples as a tensor."""
-    if isinstance(examples, range):
-        return torch.arange(examples.start, examples.stop, examples.step)
-    return examples
+def indices(examples: Examples) -> Int[Tensor, " B"]:
+    """Return the indices of the examples as a tensor.  ValueError: one of a range is negative."""
+    if not isinstance(examples, range):
+        return torch.as_tensor(examples)
+    if len(examples):
+        at_least("an example", min(examples[0], examples[-1]), 0)
+    return torch.arange(examples.start, examples.stop, examples.step)
 
 
 def joined(function: Callable[..., Tensor], *batches: Batch) -> Batch:

@@ -145,8 +145,11 @@ class Mixture(Task):
         ]
 
     def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
-        examples = indices(examples).to(device)
-        load = self._loads[split][segment]
+        one_of("split", split, SPLITS)
+        count = len(self._loads[split])
+        if not 0 <= segment < count:
+            raise ValueError(f"segment (={segment}) must be from 0 to {count - 1}: {split} has {count}.")
+        examples, load = indices(examples).to(device), self._loads[split][segment]
         path = (self.seed, SPLITS.index(split), segment, *map(_number, load.slice().values()))
         rows = max(1, CHUNK.get(examples.device.type, CHUNK_ELSEWHERE) // load.seq_len)
         return concatenated([self._rows(load, path, chunk) for chunk in examples.split(rows)])
