@@ -113,8 +113,8 @@ class LinearAttention(Mixer[State]):
 
     def forward(self, x: Seq) -> Seq:
         """Use the matrix of all weights for a short sequence, where that is quicker, else the sums."""
-        in_parts = x.device.type != "cpu" or (self.map.halves and self.decay is None)
-        if x.shape[1] > (MATRIX_UP_TO if in_parts else ON_A_CPU):
+        in_parts = self.map.halves and self.decay is None  # by a kernel
+        if x.shape[1] > (ON_A_CPU if x.device.type == "cpu" and not in_parts else MATRIX_UP_TO):
             return self.extend(x)[0]
         q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
         with torch.autocast(x.device.type, enabled=False):
