@@ -26,13 +26,8 @@ from .block import block
 from .cards import cards, used_scalars
 from .take_off import ends, survival, take_off
 
-PARTS = (
-    "frontier",
-    "block",
-    "takeoff",
-    "interference",
-    "load_distance",
-)  # atlas_PART.zip, the first of which must be there
+# atlas_PART.zip, the first of which must be there
+PARTS = ("frontier", "block", "takeoff", "interference", "load_distance")
 SIZES = (500, 1600, 5000)  # approximate state sizes in scalars
 NEAR = 1.35  # a point counts to a size if the larger of the two is at most this many times the smaller
 HEAD = """# The atlas: what each memory can do

@@ -159,9 +159,8 @@ class Trained:
                 continue
             if x.is_floating_point() or x.ndim != 2 or not x.numel() or x.min() < 0 or x.max() >= end:
                 span = f"{x.min()} to {x.max()}" if x.numel() else "nothing"
-                raise ValueError(
-                    f"{name} (={span} in {[*x.shape]}) must be rows of whole numbers below {end}."
-                )
+                what = f"{name} (={span} in {[*x.shape]})"
+                raise ValueError(f"{what} must be rows of whole numbers below {end}.")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

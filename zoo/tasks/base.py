@@ -24,9 +24,7 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Data = Literal["fixed", "stream"]
 DATA: tuple[Data, ...] = ("fixed", "stream")
-Examples = (
-    Int[Tensor, " B"] | range | list[int]
-)  # indices of examples of a segment: non-negative, up to 40 bits
+Examples = Int[Tensor, " B"] | range | list[int]  # of a segment: indices, non-negative, up to 40 bits
 Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
