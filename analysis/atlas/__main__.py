@@ -2,8 +2,9 @@
 
     python -m analysis.atlas docs/results > docs/atlas.md
 
-The folder holds archives: atlas_frontier.zip, whose cells make the page, and optionally those of the other
-PARTS.  A mixer that is in none of the archives is not on the page.
+The folder holds archives: atlas_frontier.zip, whose cells make the page, and optionally atlas_block.zip,
+atlas_takeoff.zip, atlas_interference.zip and atlas_load_distance.zip.  A mixer that is in none of the
+archives is not on the page.
 """
 
 from collections.abc import Iterator, Mapping

@@ -257,7 +257,8 @@ def test_a_target_that_is_no_part_is_not_called(name: str, one: Path) -> None:
 def test_rows_of_other_tokens_or_places_are_refused(last: int, place: int, one: Path) -> None:
     """A place behind the end of a row would be one of the next row."""
     trained, rows = zoo.load(one), torch.tensor([[1, 2, 3, last], [1, 2, 3, 4]])
-    with pytest.raises(ValueError, match=r"(inputs|positions) \(=.* in \[2, .* rows of whole numbers below"):
+    rule = r"(inputs|positions) \(=.* in \[2, .*must be rows of whole numbers below"
+    with pytest.raises(ValueError, match=rule):
         trained.logits(rows, torch.tensor([[place], [0]]))
     for none in (rows[:0], rows[:, :0], rows[0], rows[1:].float()):
         with pytest.raises(ValueError, match=r"inputs \(=.*must be rows"):

@@ -113,7 +113,7 @@ class LinearAttention(Mixer[State]):
 
     def forward(self, x: Seq) -> Seq:
         """Use the matrix of all weights for a short sequence, where that is quicker, else the sums."""
-        in_parts = self.map.halves and self.decay is None  # by a kernel
+        in_parts = self.map.halves and self.decay is None  # Taylor features have a kernel
         if x.shape[1] > (ON_A_CPU if x.device.type == "cpu" and not in_parts else MATRIX_UP_TO):
             return self.extend(x)[0]
         q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
