@@ -93,12 +93,12 @@ def _print_state_table(args: Namespace, options: Namespace, argv: Sequence[str])
 
 
 def settings(cells: Collection[Cell]) -> dict[str, str]:
-    """Return run id -> the words that set its point apart from the others, without seed, lr and mixer.
+    """Return run id -> the words that set its point apart, without seed, lr, mixer and the mixer's label.
 
     Words that all cells share are left out, and `mixer.` before a setting.  Cells that others start from are
     not asked whether they share a word.
     """
-    of_no_point = (*VARIED, "mixer")
+    of_no_point = (*VARIED, "mixer", "mixer.about.label")
     lines = {
         cell.run_id: [line for line in cell.overrides if parse(line).key_or_group not in of_no_point]
         for cell in cells
