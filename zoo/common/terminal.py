@@ -8,6 +8,7 @@ import textwrap
 import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,7 +38,8 @@ def fitting(table: Table, spare: Sequence[str]) -> Table:
     width, missing = console().width, []
     for name in spare:
         if _least(table) > width and any(each.header == name for each in table.columns):
-            table = _without(name, table)
+            table = copy(table)
+            table.columns = [each for each in table.columns if each.header != name]
             missing.append(name.replace("\n", " "))
     if missing:
         line = f"no room here for: {', '.join(missing)}"
@@ -64,17 +66,6 @@ def fit(screen: Console, tables: Sequence[Table]) -> bool:
 def _wanted(screen: Console, table: Table) -> int:
     """Return the width of the table without any broken line."""
     return Measurement.get(screen, screen.options.update(width=1000), table).maximum
-
-
-def _without(name: str, table: Table) -> Table:
-    left = [each for each in table.columns if each.header != name]
-    made = slim(str(table.title) if table.title else None)
-    made.caption = table.caption
-    for each in left:
-        made.add_column(each.header, justify=each.justify, no_wrap=each.no_wrap, overflow=each.overflow)
-    for old, *row in zip(table.rows, *(each.cells for each in left), strict=True):
-        made.add_row(*row, style=old.style)
-    return made
 
 
 def _least(table: Table) -> int:
