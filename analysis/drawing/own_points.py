@@ -52,7 +52,7 @@ def read(path: Path, axis: str) -> pd.DataFrame:
 def _mistakes(row: Mapping[str, str], x: str) -> Iterator[str]:
     """Yield what is wrong with the fields of a point."""
     interval = [name for name in INTERVAL if row.get(name)]
-    values = {name: _number(row[name]) for name in (x, "accuracy", *interval)}
+    values = {name: written.number(row[name]) for name in (x, "accuracy", *interval)}
     if not row["name"]:
         yield "the name is empty"
     if len(interval) == 1:
@@ -64,10 +64,3 @@ def _mistakes(row: Mapping[str, str], x: str) -> Iterator[str]:
             yield f"{name} (={row[name]}) must lie between 0 and 1 (per cent: divide by 100)"
     if len(interval) == 2 and not values["low"] <= values["accuracy"] <= values["high"]:
         yield f"accuracy (={row['accuracy']}) must lie between low and high"
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -1,10 +1,12 @@
 """Find ladders: points of one mixer that differ in one setting alone, which shows the setting's effect."""
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
 
 from .cells import word
+from .written import number
 
 WIDTH = "d_model"
 
@@ -25,7 +27,7 @@ class Ladder:
     @property
     def counts(self) -> bool:
         """Return whether the values are numbers."""
-        return all(_number(value) is not None for value in self.values)
+        return not any(map(math.isnan, map(number, self.values)))
 
 
 def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
@@ -68,15 +70,8 @@ def _of_knob(rows: pd.DataFrame, name: str, others: list[str]) -> list[Ladder]:
 
 def _rising(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     words = [word(value) for value in rows[name]]
-    numbers = [_number(value) for value in words]
-    keys = [(number or 0.0, text) for number, text in zip(numbers, words, strict=True)]
-    if None in numbers:
-        keys = [(0.0, text) for text in words]
-    return rows.iloc[sorted(range(len(rows)), key=lambda i: keys[i])]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    numbers = [number(text) for text in words]
+    if any(map(math.isnan, numbers)):
+        numbers = [0.0] * len(words)  # words alone are sorted
+    keys = list(zip(numbers, words, strict=True))
+    return rows.iloc[sorted(range(len(rows)), key=keys.__getitem__)]

@@ -1,5 +1,6 @@
 """Read a CSV that a person wrote beside the results, such as expectations or claims."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,14 @@ import pandas as pd
 from zoo.common.checks import one_line
 
 LARGEST = 2**24  # bytes
+
+
+def number(text: str) -> float:
+    """Return the number that a text writes; NaN: it writes none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def read(path: Path, needed: Sequence[str], also: str = "") -> pd.DataFrame:

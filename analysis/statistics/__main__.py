@@ -18,7 +18,6 @@ could not be written; 3 when some records could not be read or a cell scores abo
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -35,6 +34,7 @@ from zoo.results import store
 from .. import output
 from ..records import cells
 from ..records.readable import as_csv, filtered, once, readable
+from ..records.written import number
 from . import bounds, capacity, equal, groups, learning_rate, paired, scored
 from .frontier import takes_part
 from .points import points
@@ -200,10 +200,7 @@ def _word(value: object) -> str:
 
 def _share(word: str) -> float:
     """Read a word of the command line as a number above 0 and at most 1."""
-    try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
+    value = number(word)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"(={word}) must be an accuracy, above 0 and at most 1.")
     return value
