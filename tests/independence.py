@@ -116,7 +116,9 @@ def worst(of: list[Case], computes: Computes) -> Errors:
 
 
 def main() -> None:
-    print(HEAD.format(torch=torch.__version__, packages=", ".join(_versions())))
+    here = [name for name, module in MODULES.items() if importlib.util.find_spec(module)]
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in here)
+    print(HEAD.format(torch=torch.__version__, packages=versions))
     found: dict[str, list[Errors]] = {"definitions": [], "other packages": []}
     lacking = []
     for stem in sorted({file_of(case) for case in cases(CONF)}):
@@ -151,14 +153,6 @@ def _first_line(module: ModuleType) -> str:
 
 def _source(module: ModuleType) -> str:
     return vars(module).get("PACKAGE", "")
-
-
-def _versions() -> list[str]:
-    return [
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("fla-core",)
-        if importlib.util.find_spec("fla")
-    ]
 
 
 HEAD = """# What each mixer was checked against

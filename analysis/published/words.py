@@ -23,9 +23,11 @@ def of_points(compared: pd.DataFrame) -> list[str]:
     ]
     off = compared.loc[compared["verdict"] == OFF].sort_values("deviation", key=np.abs, ascending=False)
     for row in off.to_dict("records"):
+        ends = f" ({row['low']:.3f} to {row['high']:.3f}, {row['interval']})"
+        interval = "" if np.isnan(row["low"]) else ends
         lines.append(
             f"Off: {row['series']}, {row['settings']}, {row['slice']}: ours {row['ours']:.3f}"
-            f"{_interval(row)}, published {row['published']:.3f} ({row['source']}, {row['figure']})."
+            f"{interval}, published {row['published']:.3f} ({row['source']}, {row['figure']})."
         )
     return lines + _alone(compared["seeds"].tolist())
 
@@ -98,10 +100,6 @@ def _span(row: dict) -> str:
     if row["seeds"] < 2:
         return ""
     return f" ({row['low']:+.3f} to {row['high']:+.3f} over {row['seeds']} seeds)"
-
-
-def _interval(row: dict) -> str:
-    return "" if np.isnan(row["low"]) else f" ({row['low']:.3f} to {row['high']:.3f}, {row['interval']})"
 
 
 def _alone(seeds: list[int]) -> list[str]:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -98,7 +99,7 @@ def _config(text: str) -> str:
     return "\n".join(lines)
 
 
-LEFT_OUT = ("results", "logger", "hydra")  # where and how a cell ran, not what
+LEFT_OUT = re.compile(r"[+~]*(results|logger|hydra)([=./]|$)")  # words on where and how a cell ran, not what
 
 
 def command(overrides: Iterable[str], config_dir: str = "") -> str:
@@ -107,10 +108,5 @@ def command(overrides: Iterable[str], config_dir: str = "") -> str:
     config_dir: the folder of the user's own yamls; Python finds their mixer in the current folder.
     """
     folder = ["--config-dir", config_dir] if config_dir else []
-    words = [*folder, *(word for word in overrides if not _is_local(word))]
+    words = [*folder, *(word for word in overrides if not LEFT_OUT.match(word))]
     return " ".join(["PYTHONPATH=. " * bool(folder) + "python -m zoo.run", *map(shlex.quote, words)])
-
-
-def _is_local(word: str) -> bool:
-    key = word.lstrip("+~").split("=", 1)[0]
-    return key in LEFT_OUT or key.startswith(tuple(f"{name}{sign}" for name in LEFT_OUT for sign in "./"))

@@ -212,12 +212,10 @@ ELSEWHERE = (
 )
 
 
-def run_leaves() -> list[str]:
-    config = COMPOSER.cell(TINY).config
-    return [path for path, _ in leaves(config) if not path.startswith(ELSEWHERE)]
+RUN_LEAVES = [path for path, _ in leaves(COMPOSER.cell(TINY).config) if not path.startswith(ELSEWHERE)]
 
 
-@pytest.mark.parametrize("path", run_leaves())
+@pytest.mark.parametrize("path", RUN_LEAVES)
 def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for context in CONTEXTS:
         cell = COMPOSER.cell([*TINY, *context])

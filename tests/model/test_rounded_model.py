@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.model.test_model import VOCAB, config, ids, layers_of
 from tests.registry import cases
@@ -66,7 +65,7 @@ def test_a_threshold_leaves_small_writes_out_and_keeps_large_ones_exact(mixer: s
     first = [name for name, _ in tensors(before) if name.startswith("[0]") and name not in entries]
     for name in first:
         old, x = dict(tensors(before))[name], exact[name]
-        step = _step(x)
+        step = (x.abs().amax(-1, keepdim=True) / 3).bfloat16().float()  # a channel's largest entry is code 3
         expected = torch.where((x - old).abs() < step / 2, old, x)
         assert torch.equal(after[name], expected), name
         assert (expected == old).any() and (expected == x).any(), name
@@ -78,11 +77,6 @@ def test_the_evaluations_format_replaces_that_of_the_model(format: str) -> None:
     plain, rounded = model_of("based", None), model_of("based", INT3)
     one, other = (coder_for(m, [form], 0).extend(m, inputs, None)[0] for m in (plain, rounded))
     assert torch.equal(one, other) and not torch.equal(one, rounded(inputs))
-
-
-def _step(x: Tensor) -> Tensor:
-    """Return the step of int3 with a scale for each key channel: the largest entry is code 3."""
-    return (x.abs().amax(-1, keepdim=True) / 3).bfloat16().float()
 
 
 def test_a_wrong_codec_is_refused_by_its_place_in_the_config() -> None:

@@ -88,16 +88,13 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         self.daemons = [self._start("slurmctld", "-D", "-c"), self._start("slurmd", "-D", "-c")]
         end = time.monotonic() + 30
-        while not self._is_up():
+        while self.ask("sinfo", "-h", "-p", "main", "-o", "%T", check=False).strip() != "idle":
             if time.monotonic() > end or any(daemon.poll() is not None for daemon in self.daemons):
                 logs = [path.read_text()[-2000:] for path in sorted(self.folder.glob("slurm*.log"))]
                 self.__exit__()
                 raise RuntimeError("\n".join(["the cluster did not come up", *logs]))
             time.sleep(0.1)
         return self
-
-    def _is_up(self) -> bool:
-        return self.ask("sinfo", "-h", "-p", "main", "-o", "%T", check=False).strip() == "idle"
 
     def lose_the_node(self) -> None:
         """Kill the node's daemon and all that runs on it; then bring it back, empty."""

@@ -190,12 +190,7 @@ def deferred(args: Namespace, argv: list[str]) -> list[str]:
         if _key(line).partition(".")[0] in swept and "." in _key(line)
         if "=" in line and not parse(line).is_sweep_override()
     }
-    return [_as_sweep(line) if line in late else line for line in argv]
-
-
-def _as_sweep(line: str) -> str:
-    key, value = line.split("=", 1)
-    return f"{key}=choice({value})"
+    return [f"{line.replace('=', '=choice(', 1)})" if line in late else line for line in argv]
 
 
 def _key(line: str) -> str:

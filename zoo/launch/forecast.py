@@ -124,7 +124,10 @@ def forecast(
     yield fitting(table(points), SPARE)
     used = {source for p in points for source in p.sources.values()}
     yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
-    yield from _unread(clocks)
+    for clock in clocks.values():
+        if clock.unread:
+            unread = _some(len(clock.unread), "record")
+            yield f"times: without {unread} that cannot be read, the first: {clock.unread[0]}"
     operations = sum(p.left * p.cost.operations for p in points)
     times = (f"{kind} {duration(sum(p.left * p.seconds[kind] for p in points))}" for kind in KINDS)
     yield f"to run, one cell after the other: {operations:.1e} FLOPs; {', '.join(times)}"
@@ -223,14 +226,6 @@ def _range(values: Sequence[float], shown: Callable[[float], str] = "{:,}".forma
         return "-"
     low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"
-
-
-def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:
-    """Yield a line for each folder with records that cannot be read: how many, and the first of them."""
-    for clock in clocks.values():
-        if clock.unread:
-            unread = _some(len(clock.unread), "record")
-            yield f"times: without {unread} that cannot be read, the first: {clock.unread[0]}"
 
 
 def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
