@@ -44,15 +44,10 @@ def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:
     for _ in range(rounds):
         seconds = 0.0
         for segment in task.segments("train"):
-            rows = min(SAMPLE, segment.num_examples)
+            rows, pairs = min(SAMPLE, segment.num_examples), segment.count("num_kv_pairs")
+            load = {"seq_len": segment.seq_len, "num_kv_pairs": pairs, "num_examples": rows}
             start = machine.now()
-            reference_rows(
-                seed=0,
-                vocab_size=task.vocab_size,
-                seq_len=segment.seq_len,
-                num_kv_pairs=segment.count("num_kv_pairs"),
-                num_examples=rows,
-            )
+            reference_rows(seed=0, vocab_size=task.vocab_size, **load)
             seconds += (machine.now() - start) * segment.num_examples / rows
         times.append(seconds)
     return times

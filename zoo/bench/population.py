@@ -44,15 +44,8 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
     }
     size, count = cell.optim.batch_size, members[0].total_steps
     sizes = f"d_model={cell.d_model} task={cell.task} batch={size}; {count:,} steps a cell"
-    return compared(
-        "population",
-        cell.mixer,
-        sizes,
-        "member-steps",
-        timed(a_member, 1, lambda _: floor),
-        ALTERNATIVE,
-        machine,
-    )
+    measured = timed(a_member, 1, lambda _: floor)
+    return compared("population", cell.mixer, sizes, "member-steps", measured, ALTERNATIVE, machine)
 
 
 def _seeds(cell: Cell, count: int) -> list[Cell]:

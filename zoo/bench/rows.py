@@ -84,29 +84,18 @@ def timed(
     peaks: Mapping[str, float] | None = None,
 ) -> list[Timed]:
     """Return every implementation with its times, its floor and, where they were measured, its peak bytes."""
+    held = dict.fromkeys(times) if peaks is None else peaks
     return [
-        Timed(
-            implementation=name,
-            times=seconds,
-            units=units,
-            floor=floor(name),
-            peak_bytes=None if peaks is None else peaks[name],
-        )
+        Timed(implementation=name, times=seconds, units=units, floor=floor(name), peak_bytes=held[name])
         for name, seconds in times.items()
     ]
 
 
 def compared(
-    what: str,
-    mixer: str,
-    sizes: str,
-    unit: str,
-    measured: Sequence[Timed],
-    alternative: str,
-    machine: Machine,
+    what: str, mixer: str, sizes: str, unit: str, forms: Sequence[Timed], alternative: str, machine: Machine
 ) -> list[Row]:
     """Return a row for each timed form, compared with the form named `alternative`."""
-    against = next(t for t in measured if t.implementation == alternative).seconds
+    against = next(t for t in forms if t.implementation == alternative).seconds
     return [
         Row(
             what=what,
@@ -132,7 +121,7 @@ def compared(
             clock=machine.clock,
             versions=machine.versions,
         )
-        for t in measured
+        for t in forms
     ]
 
 

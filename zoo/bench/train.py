@@ -52,19 +52,12 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
     if len(segments) > 1:
         counts.append(batches)
         names.append(f"epoch of {sum(batches)} batches of {size}, from {rounds} of each segment")
-    return [
-        row
-        for name, count in zip(names, counts, strict=True)
-        for row in compared(
-            "train",
-            cell.mixer,
-            f"d_model={cell.d_model} {name}",
-            "examples",
-            [_timed(form, measured, alternative, count, size, machine) for form in measured],
-            alternative,
-            machine,
-        )
-    ]
+    rows, other = list[Row](), measured[alternative]
+    for name, count in zip(names, counts, strict=True):
+        timed = [_timed(form, got, other, count, size, machine) for form, got in measured.items()]
+        sizes = f"d_model={cell.d_model} {name}"
+        rows += compared("train", cell.mixer, sizes, "examples", timed, alternative, machine)
+    return rows
 
 
 def measure(ask: Mapping[str, Call], segments: int, rounds: int, alternative: str) -> dict[str, Measured]:
@@ -102,15 +95,10 @@ def _warmed_up(
 
 
 def _timed(
-    name: str,
-    measured: Mapping[str, Measured],
-    alternative: str,
-    counts: Sequence[int],
-    size: int,
-    machine: Machine,
+    name: str, got: Measured, other: Measured, counts: Sequence[int], size: int, machine: Machine
 ) -> Timed:
     """Return the times of `counts` steps of each segment, summed from the measured times."""
-    got, form = measured[name], form_of(name)
+    form = form_of(name)
     rounds = zip(*got.times, strict=True)
     work = sum(n * f for n, f in zip(counts, got.flops, strict=True))
     seconds, made_of = machine.products(work, form.dtype)
@@ -119,7 +107,7 @@ def _timed(
         times=[sum(n * t for n, t in zip(counts, turn, strict=True)) for turn in rounds],
         units=sum(counts) * size,
         floor=Floor(seconds=seconds, made_of=f"products of this form: {made_of}"),
-        loss_gap=None if name == alternative else got.gap(measured[alternative]),
+        loss_gap=None if got is other else got.gap(other),
         held_by=got.held_by[counts.index(1)] if sum(counts) == 1 else "",
         peak_bytes=got.peak_bytes,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from zoo.training.cuda_graphs import Recorded, Restorable
 
@@ -27,12 +28,7 @@ class Stepper:
     """
 
     def __init__(
-        self,
-        form: str,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        loss: Loss,
-        grad_clip: float | None,
+        self, form: str, model: nn.Module, optimizer: Optimizer, loss: Loss, grad_clip: float | None
     ) -> None:
         self.asked, self.model, self.optimizer, self.grad_clip = form, model, optimizer, grad_clip
         self._loss = compiled(loss) if form == "compile" else loss
@@ -71,7 +67,7 @@ class Stepper:
         return loss.detach()
 
 
-def recordable(optimizer: torch.optim.Optimizer) -> None:
+def recordable(optimizer: Optimizer) -> None:
     """Make the update of one of torch's optimizers read its learning rate from the device's memory."""
     for group in optimizer.param_groups:
         device = group["params"][0].device
@@ -80,7 +76,7 @@ def recordable(optimizer: torch.optim.Optimizer) -> None:
         group["capturable"] = True
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+def set_rate(optimizer: Optimizer, rate: float) -> None:
     """Set the learning rate, in place where a recorded step reads it from a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
@@ -89,7 +85,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def state_of(optimizer: torch.optim.Optimizer, rate: float) -> dict[str, Any]:
+def state_of(optimizer: Optimizer, rate: float) -> dict[str, Any]:
     """Return the state_dict() of an optimizer that made its last step at `rate`, `recordable` or not."""
     state = optimizer.state_dict()
     plain = {"lr": rate, "capturable": False}
@@ -97,7 +93,7 @@ def state_of(optimizer: torch.optim.Optimizer, rate: float) -> dict[str, Any]:
     return state | {"param_groups": groups}
 
 
-def held(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+def held(optimizer: Optimizer) -> Iterator[Tensor]:
     """Yield the tensors of the optimizer's state that exist so far."""
     for state in optimizer.state.values():
         yield from (value for value in state.values() if isinstance(value, Tensor))
