@@ -200,9 +200,8 @@ def _against_bits(options: argparse.Namespace) -> int:
     """Draw the answers to evaluation=state_bits, which have their own bits and bound."""
     if options.points or options.split != "test" or options.bounds != NEAR or len(options.results) > 1:
         return say("error: --axis bits takes one folder, and no --points, --split or --bounds.", NOTHING)
-    return state_bits.frontier(
-        options.results[0], options.out, options.style, options.where, options.slice or ()
-    )
+    home, slices = options.results[0], options.slice or ()
+    return state_bits.frontier(home, options.out, options.style, options.where, slices)
 
 
 def _with_extra(shown: Pareto, path: Path | None) -> Pareto:
@@ -267,19 +266,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")
     parser.add_argument("--slice", action="append", help="show this slice, or the mean of several")
-    parser.add_argument(
-        "--axis", choices=(*AXES, BITS), default="resident",
-        help="what accuracy is drawn against (default: resident); bits: answers to evaluation=state_bits",
-    )  # fmt: skip
+    says = "what accuracy is drawn against (default: resident); bits: answers to evaluation=state_bits"
+    parser.add_argument("--axis", choices=(*AXES, BITS), default="resident", help=says)
     parser.add_argument("--style", choices=STYLES, default="screen", help="paper: 6.9 inches; column: 3.3")
-    parser.add_argument(
-        "--bounds", choices=(NEAR, WHOLE, NONE), default=NEAR,
-        help="what no model can do: where the points are, on an axis widened for it, or not at all",
-    )  # fmt: skip
-    parser.add_argument(
-        "--points", type=Path, metavar="FILE.csv",
-        help="points of your own beside them: name,state_resident,accuracy (analysis/drawing/own_points.py)",
-    )  # fmt: skip
+    says = "what no model can do: where the points are, on an axis widened for it, or not at all"
+    parser.add_argument("--bounds", choices=(NEAR, WHOLE, NONE), default=NEAR, help=says)
+    says = "points of your own beside them: name,state_resident,accuracy (analysis/drawing/own_points.py)"
+    parser.add_argument("--points", type=Path, metavar="FILE.csv", help=says)
     add_forms(parser)
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     return parser

@@ -70,9 +70,8 @@ def joined(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
     scores = _spread(scored.of_seeds(recall.table), "accuracy", "accuracies")
     about = of_text.drop_duplicates("point")[ABOUT]
     other = of_recall.drop_duplicates("point")[["point", *SAME]]
-    both = about.merge(gaps, on="point").merge(
-        scores.merge(other, on="point"), on=SAME, suffixes=("", "_recall")
-    )
+    scores = scores.merge(other, on="point")
+    both = about.merge(gaps, on="point").merge(scores, on=SAME, suffixes=("", "_recall"))
     cells = pd.concat([of_text, of_recall]).groupby("point")["run_id"].agg(" ".join)
     pairs = zip(both["point"], both["point_recall"], strict=True)
     both["run_ids"] = [f"{cells[text]} {cells[recall]}" for text, recall in pairs]

@@ -92,11 +92,8 @@ def _by_task(study: Study, values: pd.Series, names: pd.Index, tasks: list[str])
     """Return values by point as a table of mixers by the tasks that have any, with the medians below."""
     points = cells.named(study.table).drop_duplicates("point").set_index("point")[["series", "task"]]
     rows = points.assign(value=values)
-    wide = (
-        rows.pivot_table(index="series", columns="task", values="value")
-        .reindex(names, columns=tasks)
-        .dropna(axis=1, how="all")
-    )
+    wide = rows.pivot_table(index="series", columns="task", values="value")
+    wide = wide.reindex(names, columns=tasks).dropna(axis=1, how="all")
     return pd.concat([wide, wide.median().to_frame("median").T])
 
 

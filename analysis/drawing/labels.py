@@ -9,6 +9,7 @@ from .style import Look, small
 
 AROUND = ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 2), (0, -2))
 FAR_AROUND = ((1, -3), (-1, 3), (1, 3), (-1, -3), (1, -5), (-1, 5))
+Places = tuple[tuple[int, int], ...]  # how far to the right and up of a marker, in the order of trying
 GAP = 5.5  # points from the centre of a marker to its text
 
 
@@ -42,12 +43,7 @@ def place_names(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) 
 
 
 def _place(
-    ax: Axes,
-    points: pd.DataFrame,
-    texts: list[str],
-    looks: dict[str, Look],
-    x: str,
-    around: tuple[tuple[int, int], ...] = AROUND,
+    ax: Axes, points: pd.DataFrame, texts: list[str], looks: dict[str, Look], x: str, around: Places = AROUND
 ) -> None:
     scale, font = 72 / root(ax).dpi, small() * 0.92
     centres = ax.transData.transform(points[[x, "accuracy"]].to_numpy(float)) * scale
@@ -106,13 +102,7 @@ def _dumbbells(ax: Axes, points: pd.DataFrame, x: str, scale: float) -> list[Box
 
 
 def _free_spot(
-    cx: float,
-    cy: float,
-    text: str,
-    font: float,
-    taken: list[Box],
-    area: np.ndarray,
-    around: tuple[tuple[int, int], ...],
+    cx: float, cy: float, text: str, font: float, taken: list[Box], area: np.ndarray, around: Places
 ) -> tuple[tuple[float, float], Box] | None:
     width, height = 0.62 * font * len(text), 1.1 * font
     for right, up in around:

@@ -71,17 +71,14 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
     finished = points.loc[points["diverged"] < points["seeds"]]
     resident = axis.column == "state_resident"
     dumbbells = resident and bool((finished["state_touched"] != finished["state_resident"]).any())
+    at_an_edge = finished["lr_edge"] != ""
     at_another = (points["diverged_in_grid"] > 0) & (points["diverged"] == 0)
     better = "none faster and better" if axis.more else "none smaller and better"
     entries = [
         (points["on_frontier"].any(), FRONTIER, f"frontier: {better}"),
         (dumbbells, READS, "what one decode step reads"),
         ((finished["coverage"] < FULL_VIEW).any(), DASH, "answers within the window"),
-        (
-            (finished["lr_edge"] != "").any(),
-            FLAG,
-            "best lr is the last of its grid (<\u00a0lowest, >\u00a0highest)",
-        ),
+        (at_an_edge.any(), FLAG, "best lr is the last of its grid (<\u00a0lowest, >\u00a0highest)"),
         ((points["diverged"] > 0).any(), CROSS, "seeds diverged (of how many)"),
         (at_another.any(), PALE_CROSS, "diverged at another lr"),
     ]

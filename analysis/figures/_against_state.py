@@ -36,9 +36,8 @@ def against_state(study: Study, style: Style, claims: str = "") -> Picture:
             sentences.append(f"{unknown} published points do not state their setting: {where}.")
         sentences += words.of_points(compared)
     else:
-        tables["ordering"] = ordering.compare(
-            printed, seeds, x={"published": AXIS.column, "ours": AXIS.column}
-        )
+        x = {"published": AXIS.column, "ours": AXIS.column}
+        tables["ordering"] = ordering.compare(printed, seeds, x=x)
         sentences += words.of_ordering(tables["ordering"], "sizes of state")
     if claims:
         tables["claims"] = ordering.claims(claims, seeds)

@@ -24,9 +24,8 @@ def figure(study: Study, style: Style) -> Picture:
     about = points(table, chosen, split="test", slices=[hardest])
     seeds = sorted(set(about["seeds"].tolist()))
     lrs = "the one that was tried" if all(about["single_lr"]) else "chosen on validation"
-    rows = grouped.merge(
-        about.drop(columns=["accuracy", "low", "high", "slice", "seed_accuracies"]), on="point"
-    )
+    known = about.drop(columns=["accuracy", "low", "high", "slice", "seed_accuracies"])
+    rows = grouped.merge(known, on="point")
     sentences = [
         f"Task {about['task'].iloc[0]}, slice {hardest}. Accuracy at x: on answers whose key is more "
         f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds. Bars: 95 %, "

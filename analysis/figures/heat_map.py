@@ -72,21 +72,17 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     shown = [name for _, name in column_names.values()]
     words = rows["column"].equals(rows["load"])  # below tasks, and numbers below slices
     tall = max((head.count("\n") + 1 for head in heads), default=6 if words else 0)
-    figure = page.new(
-        style.width, 0.9 + 0.13 * tall + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names)
-    )
+    height = 0.9 + 0.13 * tall + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names)
+    figure = page.new(style.width, height)
     ax = figure.subplots()
     seaborn.heatmap(
         100 * wide, ax=ax, xticklabels=True, yticklabels=True, vmin=0, vmax=100, cmap="cividis",
         annot=texts, fmt="", linewidths=0.8, annot_kws={"fontsize": small()},
         cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
     )  # fmt: skip
-    ax.set_xticklabels(
-        [_head(name).removeprefix("task ") if words else _values(name) for name in shown],
-        fontsize=small() if heads or words else None,
-        rotation=30 if words else 0,
-        ha="right" if words else "center",
-    )
+    ticks = [_head(name).removeprefix("task ") if words else _values(name) for name in shown]
+    turn = {"rotation": 30, "ha": "right"} if words else {"rotation": 0, "ha": "center"}
+    ax.set_xticklabels(ticks, fontsize=small() if heads or words else None, **turn)
     ax.set_yticklabels(names, rotation=0)
     keys = "mean over slices" if words else _keys_in_words(list(column_names.values()))
     ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")
@@ -156,16 +152,15 @@ def _table(
         ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
     )
     starred = rows.assign(star=np.where(settled(rows), "", "*"))
+    order = list(column_names)
     wide, stars = (
-        starred.pivot(index="unit", columns="column", values=name).reindex(
-            index=first["unit"], columns=list(column_names)
-        )
+        starred.pivot(index="unit", columns="column", values=name).reindex(first["unit"], columns=order)
         for name in ("accuracy", "star")
     )
     widths = len(set(rows["d_model"])) > 1
     names = [in_words(row, widths) for row in first.to_dict("records")]
     chance = rows.drop_duplicates("column").set_index("column")["chance"]
-    guesses = chance.reindex(list(column_names)).to_numpy(float)
+    guesses = chance.reindex(order).to_numpy(float)
     if np.isfinite(guesses).all():
         names.append(GUESS["guess" not in rows or not any(rows["guess"].notna())])
         wide.loc[names[-1]], stars.loc[names[-1]] = guesses, ""

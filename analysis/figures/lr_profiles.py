@@ -36,15 +36,9 @@ def figure(study: Study, style: Style) -> Picture:
         f"The best is at an edge of its grid (of three rates or more) for: {', '.join(flagged) or 'none'}.",
     ]
     good = learning_rate.good_range(table).merge(_names(table), on="point").drop(columns="point")
+    handles, marks = _handles(rows), _marks(seeds)
     picture = draw(
-        rows,
-        AXIS,
-        "Validation accuracy",
-        sentences[0],
-        style,
-        handles=_handles(rows),
-        marks=_marks(seeds),
-        bottom=BOTTOM,
+        rows, AXIS, "Validation accuracy", sentences[0], style, handles=handles, marks=marks, bottom=BOTTOM
     )
     return Picture(picture, rows, sentences, {"good_range": good})
 

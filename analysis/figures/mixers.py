@@ -35,12 +35,8 @@ def figure(study: Study, style: Style) -> Picture:
         "One line per mixer, ordered by accuracy at the middle size. A larger mark is a larger state. "
         f"{caption(rows, slices(study.table, 'test'))}"
     ]
-    return Picture(
-        _draw(rows, sentences[0], style),
-        rows.reindex(columns=["label", "mixer", "state_resident", *scored.SCORES]),
-        sentences,
-        {},
-    )
+    shown = rows.reindex(columns=["label", "mixer", "state_resident", *scored.SCORES])
+    return Picture(_draw(rows, sentences[0], style), shown, sentences, {})
 
 
 def _in_order(rows: pd.DataFrame) -> pd.DataFrame:

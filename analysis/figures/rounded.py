@@ -43,15 +43,9 @@ def figure(study: Study, style: Style) -> Picture:
     made, axes, _ = page.multiples(len(drawn), style, most=3)
     for ax, name in zip(axes, drawn, strict=True):
         _panel(ax, rows, name, of_series)
-    handles = legend.series_handles(rows, style.letters)
+    handles, bold = legend.series_handles(rows, style.letters), legend.bold(rows)
     page.finish(
-        made,
-        handles,
-        caption,
-        style,
-        x_label="Accuracy in fp32",
-        y_label="Accuracy, rounded",
-        bold=legend.bold(rows),
+        made, handles, caption, style, x_label="Accuracy in fp32", y_label="Accuracy, rounded", bold=bold
     )
     for ax, name in zip(axes, drawn, strict=True):
         points = rows.assign(accuracy=rows[name], on_frontier=rows[EXACT] - rows[name] > NAMED, **UNMARKED)

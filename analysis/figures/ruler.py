@@ -26,14 +26,11 @@ def figure(study: Study, style: Style) -> Picture:
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     tested = table.loc[table["split"] == "test"].merge(chosen[["point", "lr"]], on=["point", "lr"])
-    rows = pd.DataFrame(
-        [
-            row
-            for (point, length), part in tested.groupby(["point", "seq_len"])
-            for row in _of_length(str(point), int(length), part)
-        ]
+    by_length = tested.groupby(["point", "seq_len"])
+    rows = [row for (point, n), part in by_length for row in _of_length(str(point), int(n), part)]
+    rows = (
+        pd.DataFrame(rows).drop(columns="interval").merge(table.drop_duplicates("point")[ABOUT], on="point")
     )
-    rows = rows.drop(columns="interval").merge(table.drop_duplicates("point")[ABOUT], on="point")
     rows = rows.sort_values(["family", "series", "point", "seq_len", "place"], key=by_family, kind="stable")
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
@@ -88,7 +85,6 @@ def _of_length(point: str, length: int, part: pd.DataFrame) -> list[dict]:
 
 def _by_group(part: pd.DataFrame, score: str) -> pd.DataFrame:
     """Return a table with a row a seed and a column a group of tasks; a diverged seed scores 0."""
-    wide = part.assign(**{score: part[score].fillna(0.0)}).pivot(
-        index="run_id", columns="subtask", values=score
-    )
+    known = part.assign(**{score: part[score].fillna(0.0)})
+    wide = known.pivot(index="run_id", columns="subtask", values=score)
     return pd.DataFrame([group_means(row) for row in wide.to_dict("records")])

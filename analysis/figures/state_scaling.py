@@ -26,6 +26,7 @@ DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
 ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, for arrows at capacities outside the loads
 ROOM = 1.5  # factor of room on both sides of the points
 STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars at which bounds are computed
+Limits = dict[str, list[tuple[float, float]]]  # bound -> [(state, pairs)]
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -44,14 +45,13 @@ def figure(study: Study, style: Style) -> Picture:
         *_words(fits, capacities),
     ]
     loads = sorted(set(study.table[axis].tolist()))
-    return Picture(
-        _draw(capacities, fits, limits, loads, sentences[0], style), capacities, sentences, {"fits": fits}
-    )
+    drawn = _draw(capacities, fits, limits, loads, sentences[0], style)
+    return Picture(drawn, capacities, sentences, {"fits": fits})
 
 
-def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
+def _limits(table: pd.DataFrame) -> Limits:
     """Return bound -> [(state, pairs)]: the smallest state at which the bound allows that many pairs."""
-    limits: dict[str, list[tuple[float, float]]] = {BOUND: [], HEURISTIC: []}
+    limits: Limits = {BOUND: [], HEURISTIC: []}
     table = bounds.of_mqar(table)
     vocabularies = table[bounds.VOCAB_SIZE].unique().tolist() if bounds.VOCAB_SIZE in table else []
     for name in cells.slices(table, "test") if len(vocabularies) == 1 else []:
@@ -67,7 +67,7 @@ def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
 def _draw(
     capacities: pd.DataFrame,
     fits: pd.DataFrame,
-    limits: dict[str, list[tuple[float, float]]],
+    limits: Limits,
     loads: list[float],
     caption: str,
     style: Style,
@@ -86,16 +86,13 @@ def _draw(
     for label, known in limits.items():
         states, pairs = np.array(known).reshape(-1, 2).T
         ax.plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
-    scale(
-        ax, AXES["resident"], _least(capacities, limits) / ROOM, max(capacities["state"]) * ROOM, style.width
-    )
+    least = _least(capacities, limits) / ROOM
+    scale(ax, AXES["resident"], least, max(capacities["state"]) * ROOM, style.width)
     _pairs(ax, loads)
     label = "Resident state at that many pairs (scalars per sequence, all layers)"
     ax.set_xlabel(textwrap.fill(label, int(style.width * 100 / style.font)))
     ax.set_ylabel(f"Pairs recalled at {capacity.RECALL:.0%}")
-    page.finish(
-        figure, _handles(style_of, exponents, limits, _least(capacities, limits) / ROOM), caption, style
-    )
+    page.finish(figure, _handles(style_of, exponents, limits, least), caption, style)
     return figure
 
 
@@ -125,16 +122,13 @@ def _pairs(ax: Axes, loads: list[float]) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda pairs, _: f"{pairs:g}"))
 
 
-def _least(capacities: pd.DataFrame, limits: dict[str, list[tuple[float, float]]]) -> float:
+def _least(capacities: pd.DataFrame, limits: Limits) -> float:
     """Return the start of the axis: the smallest state of the points and of the heuristic bound."""
     return min([min(capacities["state"]), *(state for state, _ in limits[HEURISTIC])])
 
 
 def _handles(
-    style_of: dict[str, Look],
-    exponents: dict[str, dict],
-    limits: dict[str, list[tuple[float, float]]],
-    least: float,
+    style_of: dict[str, Look], exponents: dict[str, dict], limits: Limits, least: float
 ) -> page.Handles:
     handles: page.Handles = [
         Line2D(

@@ -27,16 +27,12 @@ def figure(study: Study, style: Style) -> Picture:
         str(label): {key: _common(kin[key].tolist()) for key in _distinctive(kin)}
         for label, kin in rows.groupby("label", sort=False)
     }
-    rows = rows.assign(variant=names(rows, distinctive)).sort_values(
-        "accuracy", ascending=False, ignore_index=True
-    )
+    rows = rows.assign(variant=names(rows, distinctive))
+    rows = rows.sort_values("accuracy", ascending=False, ignore_index=True)
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
     how = caption(rows, slices(study.table, "test"), ranges=False)
-    sentences = [
-        " ".join(
-            filter(None, ("Dots: seeds. Bars: their mean. Dotted line: chance.", usual(distinctive), how))
-        )
-    ]
+    parts = ("Dots: seeds. Bars: their mean. Dotted line: chance.", usual(distinctive), how)
+    sentences = [" ".join(filter(None, parts))]
     shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
     return Picture(draw(rows, of_seeds, sentences[0], style), shown, sentences, {})
 

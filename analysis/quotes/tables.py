@@ -91,9 +91,8 @@ def _cells(table: pd.DataFrame) -> pd.DataFrame:
 def _at_equal_state(table: pd.DataFrame, x: str = "state_resident") -> pd.DataFrame:
     named, chosen = identify(table), learning_rate.choose(table)
     names = slices(named, "test")
-    return at_equal_state(
-        points(named, chosen, split="test", slices=names), at_chosen(named, chosen, "test", names), x
-    )
+    rows = points(named, chosen, split="test", slices=names)
+    return at_equal_state(rows, at_chosen(named, chosen, "test", names), x)
 
 
 def _block(table: pd.DataFrame) -> pd.DataFrame:

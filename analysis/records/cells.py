@@ -101,9 +101,8 @@ def seed_scores(table: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
     """
     cells = table.drop_duplicates("run_id").set_index("run_id")
     rows = table.loc[(table["split"] == split) & table["slice"].isin(of)]
-    wide = rows.pivot(index="run_id", columns="slice", values="accuracy").reindex(
-        index=cells.index, columns=of
-    )
+    wide = rows.pivot(index="run_id", columns="slice", values="accuracy")
+    wide = wide.reindex(index=cells.index, columns=of)
     diverged = cells["status"] == "diverged"
     _check_complete(wide.loc[~diverged], split)
     coverage = rows.pivot(index="run_id", columns="slice", values="coverage").reindex(cells.index)

@@ -90,12 +90,10 @@ def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
             f"Two records say that they are {again.iloc[0]}, and their numbers differ: "
             "give their folders or archives one at a time."
         )
-    cells = rows.drop_duplicates("run_id")
-    twins = cells.loc[cells.duplicated(["point", "lr", "seed"], keep=False)]
+    cells, keys = rows.drop_duplicates("run_id"), ["point", "lr", "seed"]
+    twins = cells.loc[cells.duplicated(keys, keep=False)]
     if len(twins):
-        one = twins.loc[
-            (twins[["point", "lr", "seed"]] == twins[["point", "lr", "seed"]].iloc[0]).all(axis=1)
-        ]
+        one = twins.loc[(twins[keys] == twins[keys].iloc[0]).all(axis=1)]
         first, second = one["run_id"].iloc[:2]
         raise ValueError(
             f"{first} and {second} are one point, learning rate and seed twice, which is no second seed: "

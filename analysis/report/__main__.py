@@ -49,23 +49,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> ArgumentParser:
     parser = command_parser("analysis.report", __doc__)
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="+",
-        help="folders that zoo.run wrote to, archives of them, or a folder of either: all on one page",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="(default: RESULTS/report.html; beside an archive; report.html here for several RESULTS)",
-    )
-    parser.add_argument(
-        "--live",
-        action="store_true",
-        help="write no file: serve the page to this machine's browsers, as results come in, until Ctrl-C",
-    )
+    says = "folders that zoo.run wrote to, archives of them, or a folder of either: all on one page"
+    parser.add_argument("results", type=Path, nargs="+", help=says)
+    says = "(default: RESULTS/report.html; beside an archive; report.html here for several RESULTS)"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=says)
+    says = "write no file: serve the page to this machine's browsers, as results come in, until Ctrl-C"
+    parser.add_argument("--live", action="store_true", help=says)
     parser.add_argument("--port", type=int, default=0, metavar="N", help="of --live (default: any free one)")
     return parser
 

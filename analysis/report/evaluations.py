@@ -67,9 +67,8 @@ def _tables(sources: Sources) -> Iterator[Table]:
                 why = f"{name} has {len(table):,} rows, more than the {MOST_ROWS:,} that are drawn."
                 sources.problem(record["run_id"], why)
                 continue
-            settings = {
-                k: v for k, v in flat("", dict(head["settings"])) if v is not None and k != "task.seed"
-            }
+            asked = flat("", dict(head["settings"]))
+            settings = {key: value for key, value in asked if value is not None and key != "task.seed"}
             yield record["run_id"], head["evaluation"], settings, _columns(table)
 
 

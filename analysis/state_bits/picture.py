@@ -26,24 +26,18 @@ def picture(points: pd.DataFrame, style: Style) -> Figure:
         for ax, name in zip(axes, names, strict=True):
             bounded |= _panel(ax, points.loc[points["slice"] == name], look, colours)
             ax.set_title(slices_in_words([name]), fontsize=small())
-        handles = [
+        handles: page.Handles = [
             Line2D([], [], color=colours[name], marker=each.marker, label=name) for name, each in look.items()
         ]
-        bound = Line2D([], [], color=INK, linestyle=":", label=BOUND)
+        handles += [Line2D([], [], color=INK, linestyle=":", label=BOUND)] * bounded
         seeds = " or ".join(map(str, sorted(set(points["seeds"].tolist()))))
         caption = (
             f"Mean over {seeds} seeds, against the bits of one sequence's state: codes, scales, zero points, "
             "residuals and integers, the most at any token. Dots: every form that was asked for; lines: the "
             "best with at most this many bits." + " Dotted: the upper bound for this many bits." * bounded
         )
-        page.finish(
-            figure,
-            [*handles, *[bound] * bounded],
-            caption,
-            style,
-            x_label="Bits of state per sequence",
-            y_label="Accuracy",
-        )
+        x_label = "Bits of state per sequence"
+        page.finish(figure, handles, caption, style, x_label=x_label, y_label="Accuracy")
     return figure
 
 

@@ -60,9 +60,8 @@ def by_seed(
     Only seeds that all points of the series have; empty where the state lies outside its points.
     """
     group = next((group for name, group in _series(points, x) if name == series), points.iloc[:0])
-    wide = scores.loc[scores["point"].isin(group["point"])].pivot(
-        index="seed", columns="point", values="accuracy"
-    )
+    own = scores.loc[scores["point"].isin(group["point"])]
+    wide = own.pivot(index="seed", columns="point", values="accuracy")
     wide = wide.reindex(columns=group["point"]).dropna()
     at_state = accuracies(group[x].to_numpy(float), wide.to_numpy(float), state)
     return pd.Series(at_state, index=wide.index, name=series, dtype=float).dropna()
