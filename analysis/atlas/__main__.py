@@ -41,7 +41,7 @@ follows the same short convolution of three taps. There are {points} points and 
 **Which memory for which need?** [Findings, in short](findings.md#in-short) answers by need. The order on this
 page is for one need, and for a task with 79 keys. A memory with many key dimensions can keep 79 keys as
 [a table](findings.md#a-table-of-few-keys-atlas_keys). With 1,023 keys the order
-[stays at about 1,600 scalars, and less so at about 5,000](findings.md#the-atlas-with-1023-keys-atlas_many_keys).
+[stays at about 1,600 scalars, less so at about 5,000](findings.md#the-atlas-with-1023-keys-atlas_many_keys).
 
 ![Accuracy of every mixer, one line each](figures/atlas_frontier/mixers.png)
 
