@@ -37,7 +37,7 @@ def figure(study: Study, style: Style) -> Picture:
     capacities = capacity.capacities(study.table).merge(
         about.drop_duplicates("series")[["series", "mixer", "family"]], on="series"
     )
-    fits = capacity.fits(study.table)
+    fits, of_the_mixer = capacity.fits(study.table), capacity.fits(study.table, of_state="state_mixer_paper")
     limits = _limits(study.table)
     sentences = [
         f"Capacity: the pairs at which accuracy falls below {capacity.RECALL:g}, read off between the loads; "
@@ -46,7 +46,7 @@ def figure(study: Study, style: Style) -> Picture:
     ]
     loads = sorted(set(study.table[axis].tolist()))
     drawn = _draw(capacities, fits, limits, loads, sentences[0], style)
-    return Picture(drawn, capacities, sentences, {"fits": fits})
+    return Picture(drawn, capacities, sentences, {"fits": fits, "fits_of_the_mixer": of_the_mixer})
 
 
 def _limits(table: pd.DataFrame) -> Limits:

@@ -19,6 +19,7 @@ from .uncertainty import RESAMPLES, Floats, at_chosen, resampled
 RECALL = 0.9
 STATES = 3  # distinct states that a fit needs: a line always fits two
 OCTAVES = 1.0  # the span that a fit needs, in log2 of the state: close states differ for other reasons
+RESIDENT = "state_resident"
 UNIT = ["series", "d_model", "knobs"]
 
 
@@ -59,15 +60,16 @@ def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def fits(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
+def fits(table: pd.DataFrame, recall: float = RECALL, of_state: str = RESIDENT) -> pd.DataFrame:
     """Return a row per series: the fit pairs = factor * state^exponent, by least squares in logarithms.
 
-    exponent, low, high (95 %, seeds drawn again; NaN where no cell has two seeds), factor, states (that take
-    part), censored (that do not), drawn (the share of draws with enough states for a fit).  NaN with fewer
-    than STATES distinct states, or states that span less than OCTAVES.
+    of_state: the column of `zoo.results.load` that counts the state. exponent, low, high (95 %, seeds drawn
+    again; NaN where no cell has two seeds), factor, states (that take part), censored (that do not), drawn
+    (the share of draws with enough states for a fit). NaN with fewer than STATES distinct states, or states
+    that span less than OCTAVES.
     """
     rows = []
-    units = _units(table)
+    units = _units(table, of_state)
     for series in dict.fromkeys(unit.name[0] for unit in units):
         of = [unit for unit in units if unit.name[0] == series]
         pairs = np.stack([crossing(unit.log_pairs, unit.accuracy, recall) for unit in of], axis=1)
@@ -76,7 +78,7 @@ def fits(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
         drawn = slopes[1:][np.isfinite(slopes[1:])]
         several = len(drawn) and max(unit.seeds for unit in of) > 1
         low, high = np.quantile(drawn, [0.025, 0.975]) if several else (np.nan, np.nan)
-        used = np.isfinite(pairs[0])
+        used = np.isfinite(pairs[0]) & np.isfinite(states[0])
         rows.append(
             {"series": series, "exponent": slopes[0], "low": low, "high": high, "factor": 2.0 ** starts[0]}
             | {"states": len(set(states[0][used].tolist())), "censored": int((~used).sum())}
@@ -119,18 +121,18 @@ def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     return slope, centre[1] - slope * centre[0]
 
 
-def _units(table: pd.DataFrame) -> list[_Unit]:
+def _units(table: pd.DataFrame, of_state: str = RESIDENT) -> list[_Unit]:
     axis = cells.load_axis(table)
     table = cells.named(table)
     table = table.loc[decodable(table)]
-    scored = [row for load in cells.loads(table).values() for row in _scored(load, axis)]
+    scored = [row for load in cells.loads(table).values() for row in _scored(load, axis, of_state)]
     units: dict[tuple, list] = {}
     for name, *scores in scored:
         units.setdefault(name, []).append(scores)
     return [_unit(name, scores) for name, scores in sorted(units.items()) if scores]
 
 
-def _scored(load: pd.DataFrame, axis: str) -> list[tuple]:
+def _scored(load: pd.DataFrame, axis: str, of_state: str) -> list[tuple]:
     """Return (unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
     chosen = learning_rate.choose(load)
     slices = cells.slices(load, "test")
@@ -144,7 +146,7 @@ def _scored(load: pd.DataFrame, axis: str) -> list[tuple]:
         measured = scores.to_numpy(float)
         accuracy = np.vstack([measured.mean(axis=0), resampled(measured, rng)])
         unit = tuple(about[point][name] for name in UNIT)
-        state = about[point]["state_resident"]
+        state = about[point][of_state]
         for i, name in enumerate(slices):
             scored_loads.append((unit, pairs[name], state, accuracy[:, i], len(scores)))
     return scored_loads

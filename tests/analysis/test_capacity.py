@@ -63,6 +63,10 @@ def test_the_fit_recovers_the_law_that_made_the_study(table: pd.DataFrame) -> No
     law = fits(table).iloc[0]
     assert law["exponent"] == pytest.approx(0.75, abs=0.02) and law["factor"] == pytest.approx(0.2, rel=0.1)
     assert law["low"] < law["exponent"] < law["high"] and law["states"] == 4 and law["drawn"] == 1
+    squared = table.assign(state_mixer_paper=table["state_resident"] ** 2)
+    assert fits(squared, of_state="state_mixer_paper")["exponent"].iloc[0] == pytest.approx(
+        law["exponent"] / 2
+    )
 
 
 def test_capacities_outside_the_loads_are_censored() -> None:
