@@ -11,7 +11,7 @@ from tests.mixers.built import LINEAR
 from tests.registry import cases
 from zoo import mixers
 from zoo.config.targets import make
-from zoo.mixers import MLSTM, RGLRU, GatedLinearAttention, GatedSlotAttention, Mamba3, PathAttention
+from zoo.mixers import MLSTM, RGLRU, GatedLinearAttention, GatedSlotAttention, Mamba, Mamba3, PathAttention
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, awake, settings
 from zoo.mixers.diagonal_ssm import DiagonalSSM
@@ -112,6 +112,14 @@ def test_mamba_3_s_angles_do_not_round_as_they_add_up():
     gap = (state.angle - exact.angle).abs()
     assert torch.minimum(gap, 2 * math.pi - gap).max() < 2e-2
     assert state.angle.min() >= 0 and state.angle.max() < 2 * math.pi + 1e-6
+
+
+@torch.no_grad()
+def test_mamba_decodes_in_bfloat16():
+    mixer, x = Mamba(d_model=16).bfloat16(), torch.randn(2, 7, 16).bfloat16()
+    y, state = mixer.extend(x[:, :6])
+    y = torch.cat([y, mixer.extend(x[:, 6:], state)[0]], dim=1)
+    torch.testing.assert_close(y, mixer(x), rtol=0.02, atol=0.02)
 
 
 @torch.no_grad()

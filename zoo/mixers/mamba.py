@@ -83,7 +83,8 @@ class Mamba(Mixer[State]):
         u = F.silu(u)
         low, B, C = self.select(u).split([self.dt_rank, self.d_state, self.d_state], dim=-1)
         y, h = selective_scan(u, self._step_sizes(low), -self.A_log.exp(), B, C, h)
-        return self.out_proj((y + self.D * u) * F.silu(gate)), State(h, tail)
+        y = ((y + self.D * u) * F.silu(gate)).to(x.dtype)  # a scan of few tokens is in float32
+        return self.out_proj(y), State(h, tail)
 
     def _step_sizes(self, low: Float[Tensor, "B T R"]) -> Float[Tensor, "B T E"]:
         """Return the step sizes, by a transposed weight: its gradient takes a tenth of the time on a CPU."""

@@ -5,6 +5,7 @@ The laws (`zoo.tasks.laws`) are checked for every task: there is one right answe
 bytes on every device and in every batch; training, validation and test share no row.
 """
 
+import copyreg
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
 Kind = Literal["recall", "computation", "text"]
+copyreg.pickle(
+    MappingProxyType, lambda of: (MappingProxyType, (dict(of),))
+)  # so that tasks are copied and pickled
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.parts import Part, parts
 from zoo.kernels.common.precision import wide
 
@@ -88,6 +89,7 @@ class _Attention(Function):
         ctx.save_for_backward(*inputs[:3], output[1])
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
         """Return the gradients of q, k and v, part by part."""
         if dy is None:

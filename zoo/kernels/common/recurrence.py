@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import Folding
 from zoo.kernels.common.native import Native, side_by_side
 
@@ -61,6 +62,7 @@ class Recurrence(Folding):
         ctx.mark_non_differentiable(output[2])
 
     @classmethod
+    @first_order
     def backward(cls, ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         """Go back block by block."""
         *given, starts = ctx.saved_tensors

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import all_members_first
 
 
@@ -36,6 +37,7 @@ class _Scan(Function):
         ctx.save_for_backward(decay, state, output)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         """Run the recurrence backwards."""
         decay, state, hs = ctx.saved_tensors

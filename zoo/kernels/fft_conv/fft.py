@@ -13,6 +13,7 @@ from torch.autograd import Function
 from torch.fft import irfft, rfft
 
 from zoo.kernels.common.cached import tiles
+from zoo.kernels.common.first_order import first_order
 
 CACHED = 1 << 19  # scalars of a padded input that are processed at a time on a CPU
 
@@ -58,6 +59,7 @@ class _FFTConv(Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
         """Return the gradients, which are correlations."""
         u, k = ctx.saved_tensors

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from zoo.kernels.common import processor
+from zoo.kernels.common.first_order import first_order
 
 FEW = 256  # with fewer rows the call costs more than it gains
 ZEN_5 = 26  # the first family of AMD's processors that compute 512 bits at a time
@@ -72,7 +72,7 @@ class _Linear(Function):
         return y.view(*x.shape[:-1], len(weight))
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         """Return the gradients of x, the weight and the bias that are asked for."""
         x, weight = ctx.saved_tensors

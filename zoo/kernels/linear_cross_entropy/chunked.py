@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.common.precision import autocast
 from zoo.kernels.linear_cross_entropy.reference import IGNORED
@@ -78,6 +79,7 @@ class _LinearCrossEntropy(Function):
         ctx.dtypes = inputs[0].dtype, inputs[1].dtype
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor, Tensor, None]:  # pyright: ignore
         """Scale the gradients that forward has made."""
         del unused

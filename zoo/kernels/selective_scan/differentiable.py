@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import all_members_first
 
 # forward: (x, dt: [P B T D], A: [P N D], B, C: [P B T N], h: [P B N D]) -> y, last h, what backward needs
@@ -40,6 +41,7 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
             ctx.mark_non_differentiable(output[2])
 
         @staticmethod
+        @first_order
         def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
             """Return the gradients of forward's inputs."""
             x, dt, A, B, C, starts = ctx.saved_tensors

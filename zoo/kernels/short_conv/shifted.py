@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from zoo.kernels.common.cached import tiles
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.short_conv.reference import with_tail
 
@@ -51,6 +52,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
             ctx.save_for_backward(*inputs[:2])
 
         @staticmethod
+        @first_order
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
             """Return the gradients of past, weight and bias."""
             past, weight = ctx.saved_tensors

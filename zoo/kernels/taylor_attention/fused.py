@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.common.parts import Part, parts
 
@@ -85,6 +86,7 @@ class _TaylorAttention(Function):
         ctx.save_for_backward(*inputs[:3], *output)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor, Tensor, Tensor, None]:  # pyright: ignore
         """Return the gradients of q, k and v, part by part."""
         *inputs, total, roots = ctx.saved_tensors

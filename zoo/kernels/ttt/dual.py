@@ -23,6 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.ttt.reference import EPS, Weights
 
 ROOT, CUBIC = (2 / pi) ** 0.5, 0.044715
@@ -154,11 +155,12 @@ class _GeluAndSlope(Function):
         ctx.save_for_backward(inputs[0], *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, by_value: Tensor, by_slope: Tensor, _: Tensor) -> Tensor:  # pyright: ignore
+    @first_order
+    def backward(ctx: Any, by_value: Tensor, by_slope: Tensor, _: Tensor) -> tuple[Tensor]:  # pyright: ignore
         """Apply the slope and the curvature s (1 - s) (4 u' + z (2 u'' + 4 u'^2 (1 - 2 s)))."""
         z, slope, s = ctx.saved_tensors
         square = z * z
         bent = square.mul(6 * ROOT * CUBIC).add_(2 * ROOT)  # 2 u'
         inside = (1 - 2 * s).mul_(bent).mul_(bent).mul_(z).add_(bent, alpha=2)
         inside.add_(square, alpha=12 * ROOT * CUBIC).mul_(torch.addcmul(s, s, s, value=-1))
-        return torch.addcmul(by_value * slope, by_slope, inside)
+        return (torch.addcmul(by_value * slope, by_slope, inside),)

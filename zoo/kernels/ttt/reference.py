@@ -22,6 +22,7 @@ def ttt_reference(
     offset: int = 0,
 ) -> tuple[Tensor, Weights, Weights | None]:
     """Compute the weights of every token, their gradients by autograd (Sun et al. 2024, Section 2.4)."""
+    weights = tuple(w if w.dim() == 4 else w.expand(len(q), *w.shape) for w in weights)
     ys = []
     for k_t, q_t, v_t, lr_t in zip(*(x.split(1, dim=2) for x in (k, q, v, lr)), strict=True):
         grads = torch.func.grad(_loss)(weights, k_t, v_t - k_t, norm)
@@ -43,7 +44,8 @@ def _model(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
 
 
 def _normed(z: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    return F.layer_norm(z, z.shape[-1:], eps=EPS) * norm[0] + norm[1]
+    centred = z - z.mean(-1, keepdim=True)  # torch's own is wrong from the third derivative on
+    return centred * (centred.square().mean(-1, keepdim=True) + EPS).rsqrt() * norm[0] + norm[1]
 
 
 def _loss(weights: Weights, x: Tensor, target: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:

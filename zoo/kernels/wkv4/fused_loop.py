@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.common.first_order import first_order
 from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.wkv4.reference import Averages, no_past
 
@@ -64,6 +65,7 @@ class _Sums(Function):
         ctx.save_for_backward(inputs[0], output[0])
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         """Run the recurrence backwards."""
         d, before = ctx.saved_tensors
