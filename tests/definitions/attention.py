@@ -29,9 +29,8 @@ def package(mixer: Attention, x: Tensor, window: int | None = None) -> Tensor:
     q, k, v = (torch.stack(part, dim=2) for part in heads(qkv, x))
     if qkv.position == "rope":
         size = round(qkv.rope_fraction * qkv.head_dim)
-        angle = torch.arange(x.shape[1])[:, None] * qkv.rope_base ** (
-            -torch.arange(0, size, 2).double() / size
-        )
+        rates = qkv.rope_base ** (-torch.arange(0, size, 2).double() / size)
+        angle = torch.arange(x.shape[1])[:, None] * rates
         q, k = (rotary_embedding_ref(part, angle.cos(), angle.sin()) for part in (q, k))
     bias = None
     if qkv.position == "alibi":

@@ -10,6 +10,5 @@ def definition(mixer: BigBird, x: Tensor) -> Tensor:
     def seen(t: int) -> list[int]:
         return [s for s in range(t + 1) if t - s < mixer.window or s < mixer.num_global or s in mixer.columns]
 
-    return attention.project(
-        mixer.out_proj, attention.attend(mixer.qkv, *attention.positioned(mixer.qkv, x), seen)
-    )
+    y = attention.attend(mixer.qkv, *attention.positioned(mixer.qkv, x), seen)
+    return attention.project(mixer.out_proj, y)

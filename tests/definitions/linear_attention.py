@@ -189,10 +189,6 @@ FEATURES = {
     "AllPoly": lambda map, x: x,
     "DPFP": neighbours,
 }
+WRITTEN = {"Taylor2": taylor, "CosFormer": cosine, "Performer": favor, "ReBased": square_of_dot}
 # name of the map -> its weights of the keys k [B H t+1 C] for the query q [B H 1 C] at 0-based time t
-WEIGHTS = {name: dot(phi) for name, phi in FEATURES.items()} | {
-    "Taylor2": taylor,
-    "CosFormer": cosine,
-    "Performer": favor,
-    "ReBased": square_of_dot,
-}
+WEIGHTS = {name: dot(phi) for name, phi in FEATURES.items()} | WRITTEN

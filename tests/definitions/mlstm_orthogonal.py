@@ -12,11 +12,9 @@ def definition(m: MLSTMOrthogonal, x: Tensor) -> Tensor:
         C, n, top, hs = 0, 0, torch.zeros_like(i[:, 0]), []
         for t in range(q.shape[1]):
             top = torch.maximum(torch.log(f[:, t]) + top, torch.log(i[:, t])).detach()
-            C = (
-                f[:, t, :, None, None] * C
-                + i[:, t, :, None, None] * k[:, t, :, :, None] * v[:, t, :, None, :]
-            )
-            n = f[:, t, :, None] * n + i[:, t, :, None] * k[:, t] / m.head_dim**0.5
+            write, keep = i[:, t, :, None], f[:, t, :, None]
+            C = keep[..., None] * C + write[..., None] * k[:, t, :, :, None] * v[:, t, :, None, :]
+            n = keep * n + write * k[:, t] / m.head_dim**0.5
             X = C / C.square().sum((-1, -2), keepdim=True).sqrt()
             for _ in range(m.steps):
                 X = (3 * X - X @ X.mT @ X) / 2

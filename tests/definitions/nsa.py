@@ -55,9 +55,8 @@ def package(mixer: NSA, x: Tensor) -> Tensor:
         last = torch.tensor([num_compressed(mixer, t + 1) for t in range(length)])
         one = masked(q, ck, cv, torch.arange(ck.shape[1]) < last[:, None])
     two = naive_nsa_selection(turned_q, keys[1], values[1], ids, mixer.block_size, scale)
-    three = masked(
-        turned_q, keys[2], values[2], torch.ones(length, length).tril().triu(1 - mixer.window).bool()
-    )
+    near = torch.ones(length, length).tril().triu(1 - mixer.window).bool()
+    three = masked(turned_q, keys[2], values[2], near)
     return gated(mixer, x, torch.stack([one, two, three], dim=3).transpose(1, 2))
 
 

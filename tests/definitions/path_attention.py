@@ -25,11 +25,8 @@ def definition(mixer: PathAttention, x: Tensor) -> Tensor:
         vector, logits = q[h], []  # of all queries at once, each moved back to one key after another
         for s in reversed(range(x.shape[1])):
             later = vector[:, s:]
-            logits.append(
-                torch.cat(
-                    [torch.full_like(vector[:, :s, 0], -math.inf), (later * k[g][:, s, None]).sum(-1)], 1
-                )
-            )
+            unseen = torch.full_like(vector[:, :s, 0], -math.inf)
+            logits.append(torch.cat([unseen, (later * k[g][:, s, None]).sum(-1)], 1))
             w, beta = ws[g][:, s, None], betas[:, s, g, None, None]
             moved = later - beta * (later * w).sum(-1, keepdim=True) * w
             vector = torch.cat([vector[:, :s], moved], dim=1)

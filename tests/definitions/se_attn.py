@@ -46,13 +46,8 @@ def decoded(
         if t == start:
             before, running = running, torch.zeros_like(running)
         running = running + score_q[t]
-        asking = {
-            "token": score_q[t],
-            "first": score_q[start],
-            "prefix": running,
-            "prev": before,
-            "chunk": score_q[start:end].sum(0),
-        }
+        asking = {"token": score_q[t], "first": score_q[start], "prefix": running, "prev": before}
+        asking["chunk"] = score_q[start:end].sum(0)
         oldest = 0 if rule.max_blocks is None else max(0, start // size - rule.max_blocks)
         admissible = list(range(oldest, start // size))
         if t == start or rule.selection in ("token", "prefix"):

@@ -22,7 +22,6 @@ def definition(m: SLSTM, x: Tensor) -> Tensor:
             y = torch.sigmoid(o) * c / n
             ys.append(y)
         ys = torch.stack(ys, dim=1)
-        heads.append(
-            (ys - ys.mean(-1, keepdim=True)) / torch.sqrt(ys.var(-1, unbiased=False, keepdim=True) + 1e-5)
-        )
+        spread = torch.sqrt(ys.var(-1, unbiased=False, keepdim=True) + 1e-5)
+        heads.append((ys - ys.mean(-1, keepdim=True)) / spread)
     return torch.cat(heads, dim=-1) * m.norm_weight
