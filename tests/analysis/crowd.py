@@ -42,9 +42,8 @@ def _copy(of: dict[str, Any], copy: int) -> dict[str, Any]:
 
 def _config(record: dict[str, Any]) -> str:
     settings = [f"  setting_{i}: {i}\n" for i in range(100)]
-    return (
-        f"mixer:\n{''.join(settings)}d_model: {record['d_model']}\nlr: {record['lr']}\nresults: /somewhere\n"
-    )
+    mixer = f"mixer:\n{''.join(settings)}"
+    return f"{mixer}d_model: {record['d_model']}\nlr: {record['lr']}\nresults: /somewhere\n"
 
 
 def _metrics(record: dict[str, Any]) -> str:

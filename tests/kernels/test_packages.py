@@ -133,15 +133,15 @@ def causal_conv1d(
     return F.conv1d(past, weight[:, None], bias, groups=len(weight)).mT, None
 
 
-STAND_INS: dict[str, list[Callable[..., Any]]] = {
-    "flash_attn": [flash_attn_func],
-    "mamba_ssm.ops.selective_scan_interface": [selective_scan_fn],
-    "fla.ops.gla": [chunk_gla],
-    "fla.ops.simple_gla": [chunk_simple_gla],
-    "fla.ops.delta_rule": [chunk_delta_rule],
-    "fla.ops.gated_delta_rule": [chunk_gated_delta_rule],
-    "fla.ops.linear_attn": [chunk_linear_attn],
-    "fla.modules.convolution": [causal_conv1d],
+STAND_INS: dict[str, Callable[..., Any]] = {
+    "flash_attn": flash_attn_func,
+    "mamba_ssm.ops.selective_scan_interface": selective_scan_fn,
+    "fla.ops.gla": chunk_gla,
+    "fla.ops.simple_gla": chunk_simple_gla,
+    "fla.ops.delta_rule": chunk_delta_rule,
+    "fla.ops.gated_delta_rule": chunk_gated_delta_rule,
+    "fla.ops.linear_attn": chunk_linear_attn,
+    "fla.modules.convolution": causal_conv1d,
 }
 
 
@@ -151,9 +151,8 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
         parts = name.split(".")
         for i in range(1, len(parts) + 1):
             monkeypatch.setitem(sys.modules, ".".join(parts[:i]), ModuleType(parts[i - 1]))
-    for name, functions in STAND_INS.items():
-        for function in functions:
-            setattr(sys.modules[name], function.__name__, function)
+    for name, function in STAND_INS.items():
+        setattr(sys.modules[name], function.__name__, function)
 
 
 @pytest.mark.parametrize("name", [name for name in STAND_INS if name.startswith("fla.")])
@@ -162,11 +161,11 @@ def test_the_installed_package_has_these_signatures(name: str):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that there is no device
         module = pytest.importorskip(name)
-    for function in STAND_INS[name]:
-        theirs = inspect.signature(getattr(module, function.__name__)).parameters
-        for parameter in inspect.signature(function).parameters.values():
-            default = theirs[parameter.name].default
-            assert default == parameter.default or parameter.default is inspect.Parameter.empty
+    function = STAND_INS[name]
+    theirs = inspect.signature(getattr(module, function.__name__)).parameters
+    for parameter in inspect.signature(function).parameters.values():
+        default = theirs[parameter.name].default
+        assert default == parameter.default or parameter.default is inspect.Parameter.empty
 
 
 def both(op: str, package: str) -> tuple[Form, Form]:

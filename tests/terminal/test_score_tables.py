@@ -173,35 +173,25 @@ def test_there_is_no_estimate_before_some_progress():
     assert left.seconds() is None
 
 
-def test_waiting_cells_take_as_long_as_running_ones():
-    """Half of two cells takes 10 s, and six more wait."""
-    left = Clocked(8)
-    left.train(10, a=(0.0, 0.5), b=(0.0, 0.5))
-    assert left.seconds() == pytest.approx(7 * 10)
+FAILED = {"a": (0.0, 1.0), "b": (0.0, 0.5)}, {"a": True, "b": False}
+SLOWER = [{name: (0.0, 1.0)} for name in "abc"] + [{"d": (0.0, 0.1)}]
+# cells, what trained for 10 s each, which ended, and whether whole -> seconds left
+PACES = {
+    "waiting cells take as long as running ones": (8, [{"a": (0.0, 0.5), "b": (0.0, 0.5)}], {}, 7 * 10),
+    "steps of an earlier attempt do not count": (3, [{"a": (0.9, 1.0)}], {"a": True}, 200),
+    "a failed cell does not count": (3, [FAILED[0]], FAILED[1], 10),
+    "a failed cell is not waited for": (3, [FAILED[0]], FAILED[1] | {"c": True}, 0),
+    "the slowest running cell sets the least": (4, SLOWER, dict.fromkeys("abc", True), 90),
+}
 
 
-def test_steps_of_an_earlier_attempt_do_not_count_for_the_speed():
-    left = Clocked(3)
-    left.train(10, a=(0.9, 1.0))
-    left.ended("a", whole=True)
-    assert left.seconds() == pytest.approx(200)
-
-
-def test_a_failed_cell_does_not_count_for_the_speed():
-    left = Clocked(3)
-    left.train(10, a=(0.0, 1.0), b=(0.0, 0.5))
-    left.ended("a", whole=True)
-    left.ended("b", whole=False)
-    assert left.seconds() == pytest.approx(10)
-    left.ended("c", whole=True)
-    assert left.seconds() == 0
-
-
-def test_the_slowest_running_cell_sets_the_least():
-    """Three small cells took 30 s; the last, ten times as slow, has done a tenth in 10 s."""
-    left = Clocked(4)
-    for name in "abc":
-        left.train(10, **{name: (0.0, 1.0)})
-        left.ended(name, whole=True)
-    left.train(10, d=(0.0, 0.1))
-    assert left.seconds() == pytest.approx(90)
+@pytest.mark.parametrize(("cells", "trained", "ended", "seconds"), PACES.values(), ids=PACES)
+def test_the_time_left_is_at_the_pace_of_the_work_done(
+    cells: int, trained: list[dict[str, tuple[float, float]]], ended: dict[str, bool], seconds: float
+):
+    left = Clocked(cells)
+    for shares in trained:
+        left.train(10, **shares)
+    for run_id, whole in ended.items():
+        left.ended(run_id, whole)
+    assert left.seconds() == pytest.approx(seconds, rel=1e-6, abs=0)
