@@ -10,19 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from zoo.common import terminal
 from zoo.common.foreign import visible
-from zoo.common.terminal import (
-    INTERRUPTED,
-    OK,
-    USAGE,
-    add_results,
-    command,
-    command_parser,
-    console,
-    counted,
-    say,
-    slim,
-)
+from zoo.common.terminal import command_parser, console, counted, slim
 from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
 from zoo.results.home import empty, meant, others_in, shown
@@ -71,16 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
                     console().print(Text(shown(report.home), style="bold underline"))
                 console().print(Group(*report.parts()))
     except ValueError as error:
-        return say(str(error), USAGE)
+        return terminal.say(str(error), terminal.USAGE)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return terminal.INTERRUPTED
     unread = left_out([line for report in reports for line in report.unread])
-    return unread or (INCOMPLETE if any(report.counts["damaged"] for report in reports) else OK)
+    return unread or (INCOMPLETE if any(report.counts["damaged"] for report in reports) else terminal.OK)
 
 
 def _parser() -> ArgumentParser:
     parser = command_parser("zoo.status", HELP)
-    add_results(parser)
+    terminal.add_results(parser)
     parser.add_argument("--watch", action="store_true", help="until every cell is through, or Ctrl-C")
     parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between two looks (2)")
     parser.add_argument("--all", action="store_true", help=f"all cells, not the first {MOST_ROWS} of a table")
@@ -207,4 +197,4 @@ def _reports(look: Look, most: int | None, every: float) -> Iterator[Report]:
 
 
 if __name__ == "__main__":
-    command(main)
+    terminal.command(main)

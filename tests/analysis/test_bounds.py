@@ -6,23 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.statistics.bounds import (
-    BITS,
-    COVERAGE,
-    HEURISTIC,
-    LABELS,
-    VOCAB_SIZE,
-    Load,
-    ceiling,
-    curves,
-    highest_accuracy,
-    in_words,
-    least_bits,
-    most,
-    recall,
-    recalled,
-    violations,
-)
+from analysis.statistics import bounds
+from analysis.statistics.bounds import BITS, Load, highest_accuracy, most, recall, recalled, violations
 from tests.analysis import fake
 
 
@@ -88,8 +73,8 @@ def test_no_code_beats_the_bound_with_what_filler_gives_away(
     best = best_code_given_filler(load, states)
     assert best <= most(np.log2(states), load) + 1e-9
     if states == 1:
-        assert ceiling(0.0, load) == pytest.approx(best)
-        assert ceiling(0.25, load) == pytest.approx(0.25 + 0.75 * best)
+        assert bounds.ceiling(0.0, load) == pytest.approx(best)
+        assert bounds.ceiling(0.25, load) == pytest.approx(0.25 + 0.75 * best)
 
 
 def test_more_bits_never_hurt_and_more_values_never_help() -> None:
@@ -102,8 +87,8 @@ def test_more_bits_never_hurt_and_more_values_never_help() -> None:
 def test_bits_of_an_accuracy_are_the_inverse_of_the_bound(load: Load) -> None:
     scores = np.array([0.3, 0.5, 0.9, 0.99])
     reachable = scores[scores > most(0, load)]
-    assert most(least_bits(reachable, load), load) == pytest.approx(reachable, abs=1e-6)
-    assert least_bits(0.0, load) == 0
+    assert most(bounds.least_bits(reachable, load), load) == pytest.approx(reachable, abs=1e-6)
+    assert bounds.least_bits(0.0, load) == 0
 
 
 def test_too_many_pairs_for_the_values_are_refused() -> None:
@@ -115,12 +100,12 @@ def test_too_many_pairs_for_the_values_are_refused() -> None:
 
 def test_curves_are_means_over_slices() -> None:
     both, alone = ["seq_len=64,num_kv_pairs=4", "seq_len=256,num_kv_pairs=64"], np.array([1.0, 10.0, 1e5])
-    drawn = curves(both, 8192, alone).pivot(index="state", columns="bound", values="accuracy")
+    drawn = bounds.curves(both, 8192, alone).pivot(index="state", columns="bound", values="accuracy")
     single = [most(32 * alone, Load(*of, 8192)) for of in ((64, 4), (256, 64))]
     assert drawn[BITS[32]].to_numpy() == pytest.approx(np.mean(single, axis=0))
-    assert set(drawn) == set(LABELS)
+    assert set(drawn) == set(bounds.LABELS)
     assert (drawn[BITS[32]] >= drawn[BITS[16]]).all() and (drawn[BITS[16]] >= drawn[BITS[1]]).all()
-    assert (drawn[BITS[1]] >= drawn[HEURISTIC] - 1e-9).all()
+    assert (drawn[BITS[1]] >= drawn[bounds.HEURISTIC] - 1e-9).all()
 
 
 @pytest.mark.parametrize(
@@ -128,17 +113,17 @@ def test_curves_are_means_over_slices() -> None:
     [(["seq_len=64,num_kv_pairs=4"], None), (["seq_len=64,num_kv_pairs=4"], np.nan), (["seq_len=64"], 64)],
 )
 def test_a_task_of_unknown_size_has_no_bound(slices: list[str], vocab_size: float | None) -> None:
-    assert curves(slices, vocab_size, [1, 10]).empty
+    assert bounds.curves(slices, vocab_size, [1, 10]).empty
 
 
 def results() -> pd.DataFrame:
     """Return made-up results with a vocabulary; windows score at most their coverage."""
-    return fake.table().assign(**{VOCAB_SIZE: 256})
+    return fake.table().assign(**{bounds.VOCAB_SIZE: 256})
 
 
 def test_sound_results_violate_nothing() -> None:
     assert violations(results()).empty
-    assert violations(fake.table().drop(columns=VOCAB_SIZE, errors="ignore")).empty
+    assert violations(fake.table().drop(columns=bounds.VOCAB_SIZE, errors="ignore")).empty
 
 
 def one_row(table: pd.DataFrame, **columns: object) -> pd.DataFrame:
@@ -158,12 +143,14 @@ def test_a_score_above_what_its_bits_can_hold_is_a_violation() -> None:
     assert violations(above.assign(exact_decode=False)).empty  # its state is not all that it remembers
     assert violations(above.assign(split="valid")).empty
     assert violations(above.assign(accuracy=np.nan)).empty
-    assert f"{above['run_id'].iloc[0]} scores 0.900 on seq_len=64,num_kv_pairs=16" in in_words(wrong)[0]
+    assert (
+        f"{above['run_id'].iloc[0]} scores 0.900 on seq_len=64,num_kv_pairs=16" in bounds.in_words(wrong)[0]
+    )
 
 
 def test_a_score_above_its_coverage_is_a_violation_beyond_sampling_error() -> None:
     at = {"slice": "seq_len=64,num_kv_pairs=16", "coverage": 0.5}
-    assert violations(one_row(results(), **at, accuracy=0.7))["bound"].tolist() == [COVERAGE]
+    assert violations(one_row(results(), **at, accuracy=0.7))["bound"].tolist() == [bounds.COVERAGE]
     assert violations(one_row(results(), **at, accuracy=0.57)).empty  # 256 rows: within three of their errors
     assert len(violations(one_row(results(), **at, accuracy=0.57, rows=100_000)))
     assert len(violations(one_row(results(), **at, accuracy=1.0)))
@@ -176,7 +163,7 @@ def test_recall_is_counted_in_bits_of_each_scalar() -> None:
     assert perfect["bits_per_scalar"].item() == pytest.approx(perfect["recall_bits"].item() / 100)
     assert table.loc[table["status"] == "diverged", "recall_bits"].isna().all()
     assert table.loc[table["status"] == "ok", "recall_bits"].ge(0).all()
-    assert recall(results().drop(columns=VOCAB_SIZE))["bits_per_scalar"].isna().all()
+    assert recall(results().drop(columns=bounds.VOCAB_SIZE))["bits_per_scalar"].isna().all()
 
 
 FEATURES, VALUES, TOKENS = 64, 64, 4096

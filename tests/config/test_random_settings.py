@@ -19,18 +19,10 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from tests.registry import FOLDER, cases
 from zoo.config.arguments import parameters
+from zoo.mixers import laws
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import Case, build, longest, mixer_yaml
 from zoo.mixers.cases import settings as settings_of
-from zoo.mixers.laws import (
-    Subject,
-    elements,
-    gradients_are_finite_and_every_parameter_is_used,
-    in_parts,
-    is_real,
-    selects,
-    the_past_does_not_move_when_the_future_does,
-)
 from zoo.mixers.size_formula import evaluate
 
 WHOLE = (1, 2, 3, 4, 5, 6, 8, 12, 0)
@@ -155,11 +147,11 @@ def fits_the_formula(case: Case, mixer: Mixer, cut: int) -> None:
 
 def obeys(case: Case, mixer: Mixer, cut: int) -> None:
     width, length = settings_of(case)["d_model"], min(LENGTH, longest(case))
-    subject = Subject(case)
+    subject = laws.Subject(case)
     subject.mixer = mixer
     for law in (
-        the_past_does_not_move_when_the_future_does,
-        gradients_are_finite_and_every_parameter_is_used,
+        laws.the_past_does_not_move_when_the_future_does,
+        laws.gradients_are_finite_and_every_parameter_is_used,
     ):
         assert next(law(subject), None) is None, law.__name__
     x = torch.randn(1, length, width, dtype=torch.float64, generator=rng(0))
@@ -174,8 +166,8 @@ def rng(seed: int) -> torch.Generator:
 
 @torch.no_grad()
 def pieces_are_the_whole(mixer: Mixer, x: Tensor, cut: int) -> None:
-    y, state = in_parts(mixer, x, [cut, cut + 1])
-    assert elements(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
+    y, state = laws.in_parts(mixer, x, [cut, cut + 1])
+    assert laws.elements(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
     assert torch.allclose(y, mixer(x), rtol=1e-8, atol=1e-9), "pieces are not the whole"
 
 
@@ -183,11 +175,11 @@ def the_past_matters(mixer: Mixer, x: Tensor, width: int) -> None:
     """Check that each tensor of the state reaches a later output, unless it acts by selection alone."""
     _, state = mixer.extend(x)
     paths, structure = tree_flatten_with_path(state)
-    parts = [p.detach().requires_grad_() if is_real(p) else p for _, p in paths]
-    live = {path[-1].name: p for (path, _), p in zip(paths, parts, strict=True) if is_real(p)}
+    parts = [p.detach().requires_grad_() if laws.is_real(p) else p for _, p in paths]
+    live = {path[-1].name: p for (path, _), p in zip(paths, parts, strict=True) if laws.is_real(p)}
     later = torch.randn(1, 16, width, dtype=x.dtype, generator=rng(2))
     y, _ = mixer.extend(later, tree_unflatten(parts, structure))
     grads = torch.autograd.grad(y.square().sum(), list(live.values()), allow_unused=True) if live else ()
     for name, grad in zip(live, grads, strict=True):
         alive = grad is not None and (grad != 0).any()
-        assert alive or name in selects(state), f"no later output reads {name}"
+        assert alive or name in laws.selects(state), f"no later output reads {name}"
