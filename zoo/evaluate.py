@@ -27,7 +27,7 @@ from zoo.launch.question import Question, question
 from zoo.results import evaluations, store
 from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
-from zoo.results.home import WEIGHTS, meant, opened, shown
+from zoo.results.home import WEIGHTS, is_cell, meant, opened, shown
 from zoo.results.reading import INCOMPLETE, left_out
 from zoo.results.source import other_source, targets, texts
 
@@ -79,10 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if models:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
         records, damaged = _records(runs)
-        inquiries = _inquiries(records, asking, [*args.trust, *_named(args.config_dir)])
+        inquiries, lost = _inquiries(records, asking, [*args.trust, *_named(args.config_dir)])
         if note := other_source([(one.record, one.cell.config) for one in inquiries]):
             print(f"note: {note}; the answers are those of the code as it is now", file=sys.stderr)
-        return _answer(inquiries, asking, args.form) or (INCOMPLETE if damaged else OK)
+        return _answer(inquiries, lost, asking, args.form) or (INCOMPLETE if damaged else OK)
     except HydraException as error:
         return say(first_line(error), USAGE)
     except (ValueError, yaml.YAMLError) as error:
@@ -98,13 +98,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument("words", nargs="+", metavar="RUNS or KEY=VALUE", help="folders, runs, archives")
     add_forms(parser)
     parser.add_argument("--config-dir", type=Path, metavar="DIR", help="your evaluation/ and task/")
-    parser.add_argument(
-        "--trust",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import parts of it where a record names them; also what the yamls of --config-dir name",
-    )
+    trust = "import parts of it where a record names them; also what the yamls of --config-dir name"
+    parser.add_argument("--trust", action="append", default=[], metavar="MODULE", help=trust)
     return parser
 
 
@@ -177,25 +172,36 @@ def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str
 
 def _inquiries(
     records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]
-) -> list[Inquiry]:
-    """Return the question to each cell, checked as far as possible without reading weights.
+) -> tuple[list[Inquiry], list[str]]:
+    """Return the question to each cell, without reading weights, and a line for each with a wrong config.
 
-    ValueError, one line: cells without weights, a task that does not fit them, or no place for the answers.
+    ValueError, one line: cells without weights or a config, a task that does not fit, no place for answers.
     """
-    kept = {folder for folder, record in records.items() if record.get("weights") is not None}
-    without = [folder for folder in records if folder not in kept or not (folder / WEIGHTS).is_file()]
+    from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
+
+    without = [at for at, r in records.items() if r.get("weights") is None or not (at / WEIGHTS).is_file()]
     if without:
         count = f"{len(without)} of {len(records)} runs have no weights"
         raise ValueError(f"{count}, such as {shown(without[0])}: {WEIGHTLESS}.")
-    return [_one(folder, record, asking, trusted) for folder, record in records.items()]
+    inquiries, lost = list[Inquiry](), list[str]()
+    for folder, record in records.items():
+        try:
+            cell = cell_of(folder, record, trusted)
+        except ValueError as error:
+            lost.append(str(error))
+        else:
+            inquiries.append(_one(folder, record, cell, asking))
+    if not inquiries:
+        raise ValueError(lost[0])
+    return inquiries, lost
 
 
 def _cells(path: Path) -> Iterator[Path]:
     """Return the folder itself if it is a cell's, else the cells' folders in it or in folders below it."""
-    if (path / "config.yaml").is_file() or store.is_done(path):
+    if is_cell(path):
         return iter([path])
     of = (_unpacked(home) if home.is_file() else store.folders(home) for home in meant([path]))
-    return (folder for folders in of for folder in folders if (folder / "config.yaml").is_file())
+    return (folder for folders in of for folder in folders if is_cell(folder))
 
 
 def _unpacked(archive: Path) -> list[Path]:
@@ -218,10 +224,7 @@ def _unpacked(archive: Path) -> list[Path]:
     return sorted({*cell_of.values()})
 
 
-def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:
-    from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
-
-    cell = cell_of(folder, record, trusted)
+def _one(folder: Path, record: dict[str, Any], cell: Cell, asking: Question) -> Inquiry:
     try:
         task = asking.task_of(cell)
         if task is not None:
@@ -268,9 +271,10 @@ def _check_vocabulary(cell: Cell, task: dict[str, Any]) -> None:
         raise ValueError(f"task.vocab_size (={wanted}) must be at most {known}, the tokens that it knows.")
 
 
-def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
-    """Answer one by one, in the order of the folders; print a line for each, and the tables at the end."""
-    done, failed = 0, Counter[str]()  # failed: why -> how many
+def _answer(inquiries: Sequence[Inquiry], lost: Sequence[str], asking: Question, form: str) -> int:
+    """Name the lost cells, answer the others in order, with a line for each, and print the tables."""
+    print("".join(f"failed: {line}\n" for line in lost), end="", file=sys.stderr, flush=True)
+    done, failed = 0, Counter(lost)  # failed: why -> how many
     for one in inquiries:
         if one.path.exists():
             done += 1
@@ -293,7 +297,7 @@ def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
         if count > 1:
             print(f"failed: {count - 1} more: {why}", file=sys.stderr)
     _print_tables(inquiries, asking.name, form)
-    answered = len(inquiries) - done - failed.total()
+    answered = len(inquiries) + len(lost) - done - failed.total()
     print(f"{asking.name}: {answered} answered, {done} were there already, {failed.total()} failed")
     return FAILED if failed else OK
 

@@ -20,7 +20,7 @@ def number(text: str) -> float:
 
 
 def read(path: Path, needed: Sequence[str], also: str = "") -> pd.DataFrame:
-    """Return the rows of a CSV, every field as text; text after a # is a comment.
+    """Return the rows of a CSV, every field as text, and its path in `attrs`; text after a # is a comment.
 
     also: words on further columns that the file may have, for the message.
     ValueError, one line: the file is missing, too large, no table, without rows, or lacks a column.
@@ -38,4 +38,5 @@ def read(path: Path, needed: Sequence[str], also: str = "") -> pd.DataFrame:
         raise ValueError(f"{path} lacks the column {absent[0]!r}: it needs {', '.join(needed)}.")
     if table.empty:
         raise ValueError(f"{path} has its columns and no row below them: write one a line.")
+    table.attrs["path"] = str(path)
     return table

@@ -98,10 +98,16 @@ def tested(claims: pd.DataFrame, scores: Callable[[str, str], pd.Series]) -> pd.
 
     scores(condition, slice): the scores by seed of the one point that fulfils the condition.
     """
-    rows = claims.to_dict("records")
-    found = pd.DataFrame(
-        [compare(*(scores(row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows]
-    )
+
+    def side(number: int, row: dict[str, str], name: str) -> pd.Series:
+        try:
+            return scores(row[name], row["slice"])
+        except ValueError as error:
+            place = f"{claims.attrs.get('path', 'claims')}, claim {number}"
+            raise ValueError(f"{place}: {name} (={row[name]!r}): {error}") from None
+
+    rows = enumerate(claims.to_dict("records"), 1)
+    found = pd.DataFrame([compare(side(i, row, "ahead"), side(i, row, "behind")) for i, row in rows])
     found["p_holm"] = holm(found["p"].to_numpy(float))
     shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
     unable = holm(found["least_p"].to_numpy(float)) > LEVEL  # though every p were as small as it can be

@@ -90,6 +90,7 @@ def test_holms_correction() -> None:
     [
         ("c,mixer == 'gla',mixer == 'based',mean", "leaves 0 of 4 points: name one"),
         ("c,task == 'mqar',mixer == 'based',mean", "leaves 3 of 4 points: name one"),
+        ("c,mixer == 'based',Based,mean", r"/claims.csv, claim 1: behind \(='Based'\): there is no"),
         ("c,mixer = 'gla',mixer == 'based',mean", "="),
         ("c,mixer == 'based',mixer == 'mamba',seq_len=1", "No slice 'seq_len=1'"),
     ],

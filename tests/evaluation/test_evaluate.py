@@ -235,6 +235,12 @@ def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> Non
     _, errors = ask(home, "evaluation=load_distance", *grid, code=1)
     first, more = [line for line in errors.splitlines() if line.startswith("failed: ")]
     assert more == f"failed: 1 more{first[first.index(': no distance leaves room') :]}"
+    config = next(home.glob("hyena-*")) / "config.yaml"
+    for text, why in (("a: [b", "(expected ',' or ']', but"), (None, "missing")):
+        config.unlink() if text is None else config.write_text(text)
+        printed, errors = ask(home, "evaluation=answers", code=1)
+        assert printed.endswith(" 1 failed\n") and f"failed: {config} is " in errors and why in errors
+    assert len(load_evaluations(home, "answers").run_id.unique()) == 1
 
 
 @pytest.mark.parametrize(
@@ -244,14 +250,8 @@ def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> Non
         ("evaluation=scores", "name the runs: a results folder, or folders in it."),
         ("{one} evaluation=score", "unknown evaluation score; did you mean scores? (there are: "),
         ("{one} evaluation=longst --config-dir {yamls}", "unknown evaluation longst; did you mean longest?"),
-        (
-            "{one} evaluation=extrapolation evaluation.doublings=100",
-            "evaluation.doublings (=100) must be at most 20.",
-        ),
-        (
-            "{one} --config-dir nope evaluation=scores",
-            "--config-dir (=nope) must be a folder with yamls of your",
-        ),
+        ("{one} evaluation=extrapolation evaluation.doublings=100", "doublings (=100) must be at most 20."),
+        ("{one} --config-dir nope evaluation=scores", "--config-dir (=nope) must be a folder with yamls"),
         (f"{SCORES} evaluation.spilt=test", "did you mean evaluation.split?"),
         (f"{SCORES} evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
         (f"{SCORES} evaluation._target_=os.getcwd", "unknown key evaluation._target_"),

@@ -93,6 +93,8 @@ def test_an_archive_holds_weights_only_with_the_option(one: Path, tmp_path: Path
     (one / WEIGHTS).rename(tmp_path / "away")
     archive.archive(home, tmp_path / "without.zip")
     assert (tmp_path / "plain.zip").read_bytes() == (tmp_path / "without.zip").read_bytes()
+    (one / WEIGHTS).write_bytes(b"x")
+    assert archive.main([str(home), "--out", str(tmp_path / "damaged.zip"), "--weights"]) == 3
     held = zoo.load(tmp_path / "whole.zip", one.name)
     assert torch.equal(held.model.embedding, load_file(tmp_path / "away")["embedding"])
 
@@ -103,10 +105,13 @@ def _replace_weights(folder: Path, content: bytes) -> None:
     change(folder, weights=weights.hashlib.sha256(content).hexdigest())
 
 
-def _change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    tensors = load_file(folder / WEIGHTS)
-    change(tensors)
-    _replace_weights(folder, save(tensors))
+def _weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def changed(folder: Path) -> None:
+        tensors = load_file(folder / WEIGHTS)
+        change(tensors)
+        _replace_weights(folder, save(tensors))
+
+    return changed
 
 
 def _yaml(text: str) -> Callable[[Path], object]:
@@ -123,22 +128,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "none kept": (lambda f: change(f, weights=None), NONE),
     "damaged": (lambda f: (f / WEIGHTS).write_bytes(b"x"), "is damaged, or not of its record"),
     "no safetensors": (lambda f: _replace_weights(f, b"x"), "is no safetensors file"),
-    "a tensor less": (
-        lambda f: _change_weights(f, lambda w: w.pop("embedding")),
-        "its model: embedding is missing",
-    ),
-    "a tensor more": (
-        lambda f: _change_weights(f, lambda w: w.update(x=torch.ones(1))),
-        "x is in no part of the model",
-    ),
-    "a shape": (
-        lambda f: _change_weights(f, lambda w: w.update(embedding=torch.ones(2, 3))),
-        "is 2x3, .* is 24x16",
-    ),
-    "a type": (
-        lambda f: _change_weights(f, lambda w: w.update(embedding=w["embedding"].double())),
-        "embedding is torch.float64, the",
-    ),
+    "a tensor less": (_weights(lambda w: w.pop("embedding")), "its model: embedding is missing"),
+    "a tensor more": (_weights(lambda w: w.update(x=torch.ones(1))), "x is in no part of the model"),
+    "a shape": (_weights(lambda w: w.update(embedding=torch.ones(2, 3))), "is 2x3, .* is 24x16"),
+    "a type": (_weights(lambda w: w.update(embedding=w["embedding"].double())), "is torch.float64, the"),
     "another config": (lambda f: change(f, run_id=f"attention-{'0' * 12}"), "the config of attention-"),
     "an alias": (_yaml("a: &x [1]\nb: *x\n"), "no config of a cell .*alias"),
     "no yaml": (_yaml("a: ["), NO_CONFIG),
@@ -169,9 +162,7 @@ PLANTED: dict[str, Callable[[dict[str, Any], str], object]] = {
     "layer": lambda config, name: config["model"]["layers"][-1].update(_target_=name),
     "block": lambda config, name: config["block"].update(_target_=name),
     "task": lambda config, name: config["task"].update(_target_=name),
-    "nested": lambda config, name: config["model"]["layers"][0].update(
-        feature_map=[{"a": {"_target_": name}}]
-    ),
+    "nested": lambda c, name: c["model"]["layers"][0].update(feature_map=[{"a": {"_target_": name}}]),
 }
 LEAVES_A_MARK = """
 from pathlib import Path
@@ -215,9 +206,7 @@ def _naming(one: Path, place: str, target: str) -> Path:
 def test_loading_does_not_import_named_modules(place: str, module: str, plant: Plant, ask: Ask) -> None:
     one, mark = plant(place, module)
     archive.archive(one.parent, one.parent / "a.zip", True)
-    message = (
-        f"names {module}.X, which is no part of zoo: what a record names is imported only where you name"
-    )
+    message = f"names {module}.X, which is no part of zoo: what a record names is imported only where you"
     for words in ((one,), (one.parent / "a.zip", one.name)):
         with pytest.raises(ValueError, match=re.escape(message)):
             zoo.load(*words)

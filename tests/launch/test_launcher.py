@@ -68,7 +68,7 @@ def test_cells_that_die_stop_no_other(zoo: Zoo, tmp_path: Path):
 
 
 def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp_path: Path):
-    grid = ("-m", *SMALL, "mixer=attention,sliding_window", "d_model=16,8", "trainer.threads=1,2")
+    grid = ("-m", *SMALL, "mixer=attention,sliding_window", "d_model=16,8", "lr=1e-3,0.001")
     assert "4 cells: 0 done already, 4 to run" in zoo.done(*grid)
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
     assert len(folders(tmp_path)) == 4

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from tests.command import Run
-from tests.results.test_results import write
+from tests.results.test_results import COMPOSER, write
 from zoo.results import archive, table
-from zoo.results.home import opened, text
+from zoo.results.home import WEIGHTS, opened, text
 
 
 @pytest.fixture
@@ -19,7 +20,8 @@ def home(tmp_path: Path) -> Path:
     folder = tmp_path / "sweep"
     for seed in (0, 1):
         cell = write(folder, f"seed={seed}")
-        for name in ("config.yaml", "env.json", "last.ckpt"):
+        (cell / "config.yaml").write_text(yaml.safe_dump(COMPOSER.cell([f"seed={seed}"]).config))
+        for name in ("env.json", "last.ckpt"):
             (cell / name).write_text(f"{name} {seed}")
     write(folder, "lr=1.0", status="diverged").joinpath("result.json").unlink()  # a cell that is not through
     return folder
@@ -38,17 +40,21 @@ def test_a_dot_in_the_name_of_a_folder_stays(home: Path, run: Run) -> None:
     assert run.done(archive.main, renamed) == f"2 cells: {renamed}.zip\n"
 
 
-def test_a_missing_or_linked_file_is_named_and_its_record_stays(home: Path, run: Run) -> None:
+def test_a_missing_linked_or_foreign_file_is_named_and_its_record_stays(home: Path, run: Run) -> None:
     next(home.glob("*/env.json")).unlink()
     outside = home.parent / "secret"
     outside.write_text("x")
     curve = next(home.glob("*/metrics.csv"))
     curve.unlink()
     curve.symlink_to(outside)
-    lines = sorted(run(archive.main, home, code=3)[1].splitlines(), key=len)
+    one, other = home.glob("*/config.yaml")
+    one.write_bytes(other.read_bytes())
+    one.with_name(WEIGHTS).write_bytes(b"x")
+    lines = sorted(run(archive.main, home, "--weights", code=3)[1].splitlines(), key=len)
     assert lines[0].endswith("/env.json is missing.") and "metrics.csv is a link, which may" in lines[1]
+    assert f"{one} is the config of" in lines[2] and "has no weights of its record" in lines[3]
     with zipfile.ZipFile(home.with_suffix(".zip")) as file:
-        assert len(file.namelist()) == 6 and b"x" not in map(file.read, file.namelist())
+        assert len(file.namelist()) == 5 and b"x" not in map(file.read, file.namelist())
     assert len(table.load(home.with_suffix(".zip")).run_id.unique()) == 2
 
 

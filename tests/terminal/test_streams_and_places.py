@@ -103,6 +103,11 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path, words: list[str])
     assert done.stderr == "what this command prints cannot be written: No space left on device\n"
 
 
+def test_letters_that_stdout_lacks_are_escaped(tmp_path: Path):
+    done = ended(["env", "PYTHONIOENCODING=ascii", *RUN, "results=ü"], tmp_path, "")
+    assert done.returncode == 0 and "the record: \\xfc/" in done.stdout
+
+
 def test_a_deleted_current_folder_is_one_line(tmp_path: Path):
     gone = tmp_path / "gone"
     gone.mkdir()

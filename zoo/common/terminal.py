@@ -9,6 +9,7 @@ import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from copy import copy
+from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
@@ -131,6 +132,8 @@ def open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that its encoding lacks
 
 
 def unwritable(error: OSError) -> int:

@@ -116,7 +116,7 @@ def check(args: Namespace) -> None:
         name = str(hydras[part].get("_target_"))
         if not name.startswith(("hydra_plugins.", "hydra._internal.core_plugins.")):
             raise ValueError(
-                f"hydra.{part}._target_ (={name}) must name a plugin of Hydra: hydra_plugins.MODULE.CLASS."
+                f"hydra.{part}._target_ (={name}) must name a plugin: hydra_plugins.MODULE.CLASS."
             )
 
 
@@ -174,11 +174,13 @@ def deferred(args: Namespace, argv: list[str]) -> list[str]:
     """Turn a setting of a swept group (mixer.window=8) into an axis of one value.
 
     Otherwise Hydra would look for the key in the default mixer, before it knows the swept ones.
-    ValueError: a group without a name.
+    ValueError: a group without a name, or several values of what is Hydra's.
     """
     for line in args.overrides:
         if wrong := nameless(parse(line)):
             raise ValueError(wrong)
+        if _is_hydras(line) and parse(line).is_sweep_override():
+            raise ValueError(f"{line} names several values: all cells share it, so give one.")
     if not args.multirun:
         return argv
     swept = {_key(line) for line in args.overrides if parse(line).is_sweep_override()}

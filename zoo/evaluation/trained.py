@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -22,9 +21,9 @@ from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import ModelState, SequenceModel, build_model, outline, picked
 from zoo.model.codecs.codec import Form
 from zoo.results import weights
-from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
+from zoo.results.home import WEIGHTS, Home, cells, opened, shown
 from zoo.results.outcome import Score
-from zoo.results.reading import is_done, parsed
+from zoo.results.reading import configured, is_done, parsed
 from zoo.results.source import check_trusted
 from zoo.tasks.base import Batch, Task
 from zoo.tasks.build import task_of
@@ -224,20 +223,9 @@ def cell_of(folder: Home, record: dict[str, Any], trusted: Iterable[str] = ()) -
 
     ValueError, one line: it is another config, or it names parts of modules neither of zoo nor trusted.
     """
-    path = shown(folder / "config.yaml")
-    content = text(folder, "config.yaml")
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
-            raise ValueError("it holds an alias, which no config of zoo does")
-        config = yaml.safe_load(content)
-        cell = Cell(config, {"mixer": record["mixer"], "task": record.get("task", "")})
-        run_id = cell.run_id
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is no config of a cell ({visible(reason(error))}).") from None
-    if run_id != record["run_id"]:
-        raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
+    config = (cell := configured(folder, record)).config
     home = folder.parent if isinstance(folder, Path) else Path(str(folder.root.filename))  # or the archive
-    check_trusted(path, config, trusted, home)
+    check_trusted(shown(folder / "config.yaml"), config, trusted, home)
     layers = [as_named_today(layer) for layer in cell.layers]
     today = {"mixer": as_named_today(config["mixer"]), "model": config["model"] | {"layers": layers}}
     return replace(cell, config=config | today)

@@ -7,6 +7,7 @@ from pathlib import Path
 from zoo.common import forkserver
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer
+from zoo.config.words import parse
 from zoo.launch import rerun
 from zoo.launch.cards import cards, on_gpu
 from zoo.launch.display import SweepDisplay
@@ -103,13 +104,15 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
     Nothing is written.  ValueError lists every mistake.
     here: the cells run on this machine, which then must have the device that they ask for.
     """
-    cells: dict[str, Cell] = {}
+    cells, first = dict[str, Cell](), dict[str, tuple[Cell, Sequence[str]]]()  # first: of each run id
     wrong: dict[str, list[str]] = {}
     validator = Validator()
     for overrides in batch:
         try:
             lineage = composer.cell(overrides).lineage
             mistakes = next((errors for cell in lineage if (errors := checked(cell, validator, here))), [])
+            one = lineage[-1], overrides
+            mistakes = mistakes or _one_lost(*first.setdefault(one[0].run_id, one), *one)
         except ValueError as error:
             mistakes = str(error).splitlines()
         else:
@@ -119,6 +122,14 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
     if wrong:
         raise ValueError("\n".join(f"{mistake} [{_cells(which)}]" for mistake, which in wrong.items()))
     return list(cells.values())
+
+
+def _one_lost(first: Cell, words: Sequence[str], cell: Cell, others: Sequence[str]) -> list[str]:
+    """Return a line if a cell has the run id of an earlier one, but would run otherwise or elsewhere."""
+    if (first.config, first.rerun) == (cell.config, cell.rerun):
+        return []
+    keys = ", ".join(dict.fromkeys(parse(word).key_or_group for word in others if word not in words))
+    return [f"{keys} must have one value in a sweep, as no run id tells it: give a command for each value."]
 
 
 def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:

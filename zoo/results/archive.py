@@ -13,12 +13,13 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from zoo.common.terminal import USAGE, command, command_parser, counted, say
 from zoo.results import evaluations
 from zoo.results.atomic import replaced_by
 from zoo.results.home import FILES, WEIGHTS, Home, read_bytes, shown
-from zoo.results.reading import Reading, left_out
+from zoo.results.reading import Reading, configured, left_out
 
 WHEN = (1980, 1, 1, 0, 0, 0)  # the format's earliest date, for all files, so that the bytes are the same
 
@@ -48,28 +49,40 @@ def main(argv: Sequence[str] | None = None) -> int:
 def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]:
     """Write the finished cells of a folder to `out`, in one move; return their number and their Reading.
 
-    A file that is missing, damaged or a link (which may lead anywhere) is left out, but its cell is not.
+    A file that is missing, damaged, of another cell or a link (to anywhere) is left out, but its cell is not.
     ValueError: no such folder, or no record in it that can be read.
     """
     if out.suffix != ".zip":
         raise ValueError(f"--out (={shown(out)}) must end in .zip.")
     reading = Reading(home)
-    folders = {record["run_id"]: folder for folder, record in reading}
-    if not folders:
+    found = {record["run_id"]: (folder, record) for folder, record in reading}
+    if not found:
         raise ValueError(reading.nothing())
     out.parent.mkdir(parents=True, exist_ok=True)
     with replaced_by(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
-        for run_id in sorted(folders):
-            for name in _names(folders[run_id], weights):
+        for run_id, (folder, record) in sorted(found.items()):
+            for name in _names(folder, weights):
                 info = zipfile.ZipInfo(f"{run_id}/{name}", WHEN)
                 info.compress_type = zipfile.ZIP_DEFLATED
                 try:
-                    content = read_bytes(folders[run_id], name, linked=False)
+                    content = _checked(folder, name, record)
                 except ValueError as error:
                     reading.wrong.append(str(error))
                 else:
                     file.writestr(info, content, compresslevel=9)
-    return len(folders), reading
+    return len(found), reading
+
+
+def _checked(folder: Home, name: str, record: dict[str, Any]) -> bytes:
+    """Read a file of a cell.  ValueError, one line: it cannot be read, or is not of the cell's record."""
+    content = read_bytes(folder, name, linked=False)
+    if name == WEIGHTS:
+        from zoo.results import weights  # imports torch, which takes seconds
+
+        weights.read(folder, record.get("weights"))
+    elif name == "config.yaml":
+        configured(folder, record)
+    return content
 
 
 def _names(folder: Home, weights: bool) -> list[str]:

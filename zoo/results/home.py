@@ -101,7 +101,7 @@ def places(home: Path, depth: int = DEPTH) -> list[Path]:
     inner = [
         place
         for path in sorted(home.iterdir())
-        if path.suffix == ".zip" or (depth and path.is_dir() and path.name[0] != "." and not _is_cell(path))
+        if path.suffix == ".zip" or (depth and path.is_dir() and path.name[0] != "." and not is_cell(path))
         for place in places(path, depth - 1)
     ]
     inner = [place for place in inner if _holds_cells(place)]
@@ -110,10 +110,10 @@ def places(home: Path, depth: int = DEPTH) -> list[Path]:
 
 def _holds_cells(home: Path) -> bool:
     """Return whether a folder is a results folder itself; an archive counts as one."""
-    return not home.is_dir() or any(map(_is_cell, folders(home)))
+    return not home.is_dir() or any(map(is_cell, folders(home)))
 
 
-def _is_cell(folder: Path) -> bool:
+def is_cell(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("result.json", "error.txt", "config.yaml"))
 
 

@@ -6,7 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from zoo.common.checks import reason
 from zoo.common.foreign import visible
+from zoo.config.cell import Cell
 from zoo.results.checked import ASIDE, parse
 from zoo.results.home import Home, cells, empty, others_in, shown, text
 
@@ -98,6 +102,23 @@ def read(folder: Home) -> dict[str, Any]:
 def parsed(folder: Home) -> dict[str, Any]:
     """Return the record in a folder, whatever the folder's name."""
     return parse(text(folder, "result.json"), shown(folder / "result.json"))
+
+
+def configured(folder: Home, record: dict[str, Any]) -> Cell:
+    """Read the cell of config.yaml, whose hash must be the run id of the record.  ValueError, one line."""
+    path, content = shown(folder / "config.yaml"), text(folder, "config.yaml")
+    try:
+        if "*" in content and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
+            raise ValueError("it holds an alias, which no config of zoo does")
+        config = yaml.safe_load(content)
+        cell = Cell(config, {"mixer": record["mixer"], "task": record.get("task", "")})
+        run_id = cell.run_id
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = getattr(error, "problem", None) or reason(error)  # the first line of a YAMLError says nothing
+        raise ValueError(f"{path} is no config of a cell ({visible(why)}).") from None
+    if run_id != record["run_id"]:
+        raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
+    return cell
 
 
 def is_done(folder: Home) -> bool:
