@@ -70,7 +70,10 @@ COMMANDS = [
     ([WINDOW, "-m", "adaptation={recipe: lora}"], "key adaptation takes a name first, adaptation=NAME; then"),
     ([WINDOW, "-m", "seed=0,1", "--cfg", "job"], "--cfg shows one cell: leave out -m"),
     ([WINDOW, "-m", "hydra.launcher._target_=os.system"], "launcher._target_ (=os.system) must name a plug"),
-    ([WINDOW, "-m", "hydra.sweeper._target_=os.system"], "sweeper._target_ (=os.system) must name a plugin"),
+    (
+        [WINDOW, "-m", "hydra.sweeper._target_=os.system"],
+        "sweeper._target_ (=os.system) must name a plugin of Hydra",
+    ),
 ]
 GRIDS = "hydra.sweeper.grids="
 GRID = "# @package hydra.sweeper\ngrids:\n  - "  # how the yaml of a sweep begins

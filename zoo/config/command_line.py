@@ -116,7 +116,7 @@ def check(args: Namespace) -> None:
         name = str(hydras[part].get("_target_"))
         if not name.startswith(("hydra_plugins.", "hydra._internal.core_plugins.")):
             raise ValueError(
-                f"hydra.{part}._target_ (={name}) must name a plugin: hydra_plugins.MODULE.CLASS."
+                f"hydra.{part}._target_ (={name}) must name a plugin of Hydra: hydra_plugins.MODULE.CLASS."
             )
 
 
