@@ -40,6 +40,8 @@ BAD = [
         [WINDOW, "n_layers=1"],
         "n_layers (=1) never reaches mixer in model.layers (=base_conv,mixer): set n_layers",
     ),
+    ([WINDOW, "model.layers=[attention]"], "model.layers lacks mixer=sliding_window: put mixer into"),
+    ([WINDOW, "mixer.about.layers=[base_conv]"], "model.layers lacks mixer=sliding_window"),
     ([WINDOW, "lr=inf"], "lr (=inf) must be positive and finite"),
     ([WINDOW, "lr=fast"], "lr (='fast') must be a number."),
     ([WINDOW, "optim.betas=[0.9]"], "optim.betas (=[0.9]) must be two numbers"),
