@@ -1,4 +1,4 @@
-"""Check what a model claims about itself on live tensors, before anything trains.
+"""Check a task's first rows, and what a model claims about itself on live tensors, before anything trains.
 
 Its memory must be what its parts' `state_size` says, decoding must give the outputs of training, and a causal
 part must not see the future.  The laws of zoo.mixers check this thoroughly; this module checks any mixer that
@@ -14,8 +14,12 @@ import torch
 from torch import Tensor
 
 from zoo.blocks.base import Block
+from zoo.common.checks import violation
 from zoo.kernels.choice import check_served, kernels
 from zoo.model import SequenceModel
+from zoo.tasks.around import inmost
+from zoo.tasks.base import SPLITS, Task
+from zoo.tasks.laws import FEW, Subject, ranges, shapes_and_types
 
 if TYPE_CHECKING:
     from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
@@ -27,9 +31,19 @@ Found = tuple[int, str]  # a layer, and what is wrong with it
 
 
 def check_run(run: "Run") -> None:
-    """Check the model of a run that is about to take its first step."""
+    """Check the task and the model of a run that is about to take its first step."""
     if run.position.step == 0:
+        check_task(run.task, run.cell.task)
         check_model(run.model, *run.lengths, run.cell.kernels)
+
+
+def check_task(task: Task, name: str) -> None:
+    """Raise ValueError, one line, if the first rows of a segment cannot be trained on or scored."""
+    few = min(FEW, *(segment.num_examples for split in SPLITS for segment in task.segments(split)))
+    with torch.random.fork_rng(devices=[]):
+        subject = Subject(lambda _: inmost(task), few)
+        if wrong := violation(shapes_and_types(subject)) or violation(ranges(subject)):
+            raise ValueError(f"task={name}: {wrong}: mend it (all laws: python -m zoo.tasks --laws {name}).")
 
 
 @torch.no_grad()
