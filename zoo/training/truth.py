@@ -132,7 +132,8 @@ def _in_order(model: SequenceModel, seq_len: int, seed: int) -> Found | None:
         one, two = (stream.sum() for stream in streams)
         apart = ((one - two).abs().amax(-1) * before).amax(-1) > TOLERANCE * one.abs().max()  # false for NaN
         if apart[-1]:
-            return i, "gives other outputs for the same tokens once more: in evaluation it must draw nothing"
+            claim = "gives other outputs for the same tokens once more, beside other rows"
+            return i, f"{claim}: in evaluation it must draw nothing, and never mix the rows of a batch"
         if apart.any():
             claim = "says causal=True, and its outputs change when later inputs do"
             return i, f"{claim}, within {seq_len} tokens: mend it, or set causal=False on it"
