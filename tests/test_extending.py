@@ -112,6 +112,20 @@ def test_its_laws_catch_a_mistake_in_a_task(
     assert code, said
 
 
+MISTAKES = {
+    ("return 1 / (self.vocab_size - 1)", "return 5"): "task.chance (=5) of seq_len=32 must be in (0, 1]",
+    ("= 0  #", "= 128  #"): "task=first_token: train seq_len=16: inputs (=1 to 128) must be tokens, 0 to",
+    (', groups={"distance": asked})', ")"): "groups are [], and ['distance'] are declared",
+}
+
+
+@pytest.mark.parametrize("change", MISTAKES)
+def test_a_mistake_in_a_task_ends_a_cell_before_it_trains(task_home: Path, zoo: Zoo, change: tuple) -> None:
+    (task_home / "my_task.py").write_text(TASK.replace(*change))
+    code, said, why = zoo(*SMALL, "mixer=based", "task=first_token")
+    assert code and MISTAKES[change] in said + why and not list(task_home.glob("results/*/result.json"))
+
+
 def test_a_task_trains_and_its_distances_are_recorded(task_home: Path, zoo: Zoo) -> None:
     zoo.done(*SMALL, "mixer=based", "task=first_token")
     frame = table.load(task_home / "results")

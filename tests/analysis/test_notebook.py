@@ -17,7 +17,7 @@ NOTEBOOKS = sorted(HOME.glob("*.ipynb"))
 named = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 # notebook -> how many pictures it shows (one less where there is one learning rate), and words of its outputs
 SHOWN = {
-    "add_your_own_mixer": (1, ["of 18 laws", "keeps 18 of 18 laws", "Fading memory"]),
+    "add_your_own_mixer": (1, ["of 19 laws", "keeps 19 of 19 laws", "Fading memory"]),
     "add_your_own_task": (1, ["keeps 12 of 13 laws", "keeps 13 of 13 laws", "accuracy on"]),
     "anatomy_of_a_state": (3, ["32 of 32 scalars are alive", "40 of 48 scalars are alive"]),
     "pareto": (4, ["**51 cells**", "frontier_share", "[]"]),

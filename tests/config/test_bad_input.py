@@ -36,7 +36,12 @@ BAD = [
     ([WINDOW, "mixer.d_model=32"], "mixer.d_model (=32) must equal d_model (=16): set d_model alone."),
     ([WINDOW, "mixer.num_heads=3"], "d_model (=16) must be a positive multiple of num_heads (=3)."),
     ([WINDOW, "n_layers=0"], "n_layers (=0) must be positive"),
-    ([WINDOW, "n_layers=1"], "n_layers (=1) never reaches mixer in model.layers (=base_conv,mixer): set"),
+    (
+        [WINDOW, "n_layers=1"],
+        "n_layers (=1) never reaches mixer in model.layers (=base_conv,mixer): set n_layers",
+    ),
+    ([WINDOW, "model.layers=[attention]"], "model.layers lacks mixer=sliding_window: put mixer into"),
+    ([WINDOW, "mixer.about.layers=[base_conv]"], "model.layers lacks mixer=sliding_window"),
     ([WINDOW, "lr=inf"], "lr (=inf) must be positive and finite"),
     ([WINDOW, "lr=fast"], "lr (='fast') must be a number."),
     ([WINDOW, "optim.betas=[0.9]"], "optim.betas (=[0.9]) must be two numbers"),

@@ -20,7 +20,7 @@ from zoo.config.command_line import parser
 from zoo.config.compose import composer
 from zoo.config.paths import CONF
 from zoo.launch import sweep
-from zoo.mixers.laws import elements, in_parts
+from zoo.mixers.laws import held, in_parts
 from zoo.model import build_model
 
 COMPOSER = composer(TOYS)
@@ -205,4 +205,4 @@ def test_every_pattern_decodes_as_it_trains_and_holds_what_it_says(name: str):
     inputs = torch.randint(20, (1, 30))
     parts, state = in_parts(model, inputs, [17])
     torch.testing.assert_close(parts, model(inputs), rtol=1e-8, atol=1e-10)
-    assert elements(state.layers) == model.state_size(30).resident
+    assert held(state.layers) == model.state_size(30).resident

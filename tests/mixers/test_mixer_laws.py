@@ -23,6 +23,10 @@ def test_a_mixer_keeps_the_laws(case: Case):
 
 YAML = "_target_: tests.toys.flawed.Flawed\nd_model: ${d_model}\nflaw: none\nabout: {state: d_model}\n"
 FLAWS = {
+    "its outputs are wider": laws.outputs_are_as_the_inputs_and_a_state_is_of_tensors,
+    "its outputs are in double": laws.outputs_are_as_the_inputs_and_a_state_is_of_tensors,
+    "its state has a dict": laws.outputs_are_as_the_inputs_and_a_state_is_of_tensors,
+    "its size is a bare number": laws.outputs_are_as_the_inputs_and_a_state_is_of_tensors,
     "it forgets its state": laws.splitting_a_sequence_changes_nothing,
     "it is another one after 64 tokens": laws.chunks_inside_a_computation_are_not_seen,
     "it sees the future": laws.the_past_does_not_move_when_the_future_does,

@@ -13,7 +13,7 @@ from tests.independence import off_neutral
 from tests.model.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
 from zoo.mixers.cases import Case, awake, settings
-from zoo.mixers.laws import elements, in_parts
+from zoo.mixers.laws import held, in_parts
 from zoo.model import SequenceModel, model_from_config
 
 
@@ -84,7 +84,7 @@ def test_the_state_of_a_channel_mix_is_one_token_and_counts(mlp: str):
     model, plain = model_with(PRE_NORM | {"mlp": mlp, "n_layers": 3}), model_with(PRE_NORM)
     parts, state = in_parts(model, ids(11), [1, 5])
     torch.testing.assert_close(parts, model(ids(11)))
-    assert state and sum(elements(layer) for layer in state.layers) == 3 * model.blocks[0].d_model
+    assert state and sum(held(layer) for layer in state.layers) == 3 * model.blocks[0].d_model
     sizes = model.state_size(11), plain.state_size(11)
     assert sizes[0].resident - sizes[1].resident == 3 * model.blocks[0].d_model
     assert sizes[0].paper == sizes[1].paper

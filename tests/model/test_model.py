@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.registry import block_yaml, cases
 from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
-from zoo.mixers.laws import elements, in_parts
+from zoo.mixers.laws import held, in_parts
 from zoo.mixers.state import StateSize, peak
 from zoo.model import SequenceModel, model_from_config, placed, seeded
 
@@ -95,7 +95,7 @@ def test_the_models_state_is_what_its_layers_hold(name: str):
     for length in (1, 7, 20):
         _, state = model.extend(ids(length))
         size = model.state_size(length)
-        assert sum(elements(layer) for layer in state.layers) == size.resident
+        assert sum(held(layer) for layer in state.layers) == size.resident
         assert size.resident == sum(mixer.state_size(length).resident for mixer in model.mixers)
 
 

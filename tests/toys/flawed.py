@@ -39,6 +39,10 @@ class Flawed(Mixer[State]):
         return self._flawed(self.proj(x) + torch.stack(sums, dim=1), x), self._state(s)
 
     def _flawed(self, y: Tensor, x: Tensor) -> Tensor:
+        if self.flaw == "its outputs are wider":
+            return torch.cat([y, y], dim=2)
+        if self.flaw == "its outputs are in double":
+            return y.double()
         if self.flaw == "it sees the future":
             return y + x.mean(dim=1, keepdim=True)
         if self.flaw == "it sees the length":
@@ -58,6 +62,8 @@ class Flawed(Mixer[State]):
     def _state(self, s: Tensor) -> State:
         if self.flaw == "it keeps what it never reads":
             return State(s, s)
+        if self.flaw == "its state has a dict":
+            return State(s, {})
         if self.flaw == "it keeps memory alive":
             buffer = s.new_zeros(10, *s.shape)
             buffer[0] = s
@@ -66,6 +72,8 @@ class Flawed(Mixer[State]):
         return State(s)
 
     def state_size(self, seq_len: int) -> StateSize:
+        if self.flaw == "its size is a bare number":
+            return self.d_model  # pyright: ignore
         parts = {"it counts too little": 0, "it keeps what it never reads": 2}.get(self.flaw, 1)
         return StateSize(paper=None, resident=parts * self.d_model, touched=self.d_model)
 

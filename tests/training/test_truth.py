@@ -69,7 +69,8 @@ ALONE = Whole(Tensor.clone)
 ALONE.extend = lambda x, state=None: x  # pyright: ignore
 FAULTS: dict[str, Mixer] = {
     r" says causal=True, and its outputs change when later": Whole(means_of_chunks),
-    r" gives other outputs for the same tokens once more: ": Whole(lambda x: x + torch.rand_like(x)),
+    r" once more, .* must draw nothing, and never mix": Whole(lambda x: x + torch.rand_like(x)),
+    r" once more, beside other rows: in evaluation it must": Whole(lambda x: x + x.mean(0, keepdim=True)),
     r" gives other outputs by `extend`, on 5 tokens and the rest, than by `forward` on all 8: ": Whole(
         lambda x: 2 * x
     ),

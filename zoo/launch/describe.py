@@ -8,11 +8,13 @@ from zoo.model import SequenceModel, outline
 from zoo.tasks.build import task_of
 from zoo.tasks.coverage import coverage
 from zoo.training.initial_weights import adapted
+from zoo.training.truth import check_task
 
 
 def describe(cell: Cell) -> dict[str, str]:
     """Return the description of a cell as label -> text, in the order of printing.  No weight is made."""
     model, task = outline(cell), task_of(cell)
+    check_task(task, cell.task)  # before its rows are looked at
     seq_len = max(segment.seq_len for segment in task.segments("test"))
     size = peak(model.state_size, seq_len)
     paper = "not published" if size.paper is None else f"{size.paper:,}"

@@ -10,6 +10,7 @@ from zoo.config.cell import Cell
 from zoo.config.targets import section
 from zoo.config.words import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
+from zoo.results.source import targets
 from zoo.tasks.around import Loss
 
 TOP = {
@@ -35,7 +36,7 @@ class Validator:
             return errors
         if cell.point not in self._built:
             unbuilt = _sections(cell) or _given(cell) or about.mistakes(cell.mixer, cell.config["mixer"])
-            self._built[cell.point] = unbuilt or _built(cell)
+            self._built[cell.point] = unbuilt or _chosen(cell) or _built(cell)
         wrong = _apart_from_the_point(cell)
         return list(dict.fromkeys(self._built[cell.point])) or ([wrong] if wrong else [])
 
@@ -124,6 +125,13 @@ def _given(cell: Cell) -> list[str]:
         for path, part in parts
         if part.get("layer")
     ]
+
+
+def _chosen(cell: Cell) -> list[str]:
+    """Check that a layer has the chosen mixer's classes: the cell's name promises that mixer."""
+    if [*targets(cell.mixer_settings)] in [[*targets(layer)] for layer in cell.layers]:
+        return []
+    return [f"model.layers lacks mixer={cell.mixer}: put mixer into it, or choose one of its own mixers."]
 
 
 def _built(cell: Cell) -> list[str]:

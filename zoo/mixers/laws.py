@@ -27,6 +27,8 @@ from zoo.mixers import size_formula
 from zoo.mixers.base import Linked, Mixer
 from zoo.mixers.cache import owned
 from zoo.mixers.cases import WIDTH, Case, boundaries, build, longest, mixer_yaml, settings
+from zoo.mixers.state import StateSize
+from zoo.training.truth import held
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CHUNKS, LONG = (16, 32, 64, 128), 260
@@ -57,10 +59,10 @@ Law = Callable[[Subject], Iterator[str]]
 def broken(case: Case) -> list[str]:
     """Return a line for each law that the mixer breaks: its name and the first violation."""
     subject = Subject(case)
-    reason = violation(LAWS[0](subject))
-    if reason:
-        return [f"{title(LAWS[0])}: {reason}; no other law was tried"]
-    reasons = ((law, violation(law(subject))) for law in LAWS[1:])
+    for law in LAWS[:2]:
+        if reason := violation(law(subject)):
+            return [f"{title(law)}: {reason}; no other law was tried"]
+    reasons = ((law, violation(law(subject))) for law in LAWS[2:])
     return [f"{title(law)}: {reason}" for law, reason in reasons if reason]
 
 
@@ -81,6 +83,20 @@ def in_parts(mixer: Mixer, x: Tensor, cuts: list[int], state: Any = None) -> tup
         y, state = mixer.extend(x[:, lo:hi], state)
         parts.append(y)
     return torch.cat(parts, dim=1), state
+
+
+@torch.no_grad()
+def outputs_are_as_the_inputs_and_a_state_is_of_tensors(subject: Subject) -> Iterator[str]:
+    """Outputs have the shape and dtype of the inputs, a state is a NamedTuple of tensors, a StateSize."""
+    size = subject.mixer.state_size(LENGTH)
+    if not isinstance(size, StateSize):
+        yield f"state_size must return a StateSize, and returned {size!r}"
+    mixer, x = build(subject.case).float(), subject.tokens(LENGTH).float()  # as in training
+    y, state, _ = mixer.extend_linked(x, None, {})
+    for out in (y, mixer(x)):
+        if (out.shape, out.dtype) != (x.shape, x.dtype):
+            yield f"outputs are {tuple(out.shape)}, {out.dtype}, and the inputs {tuple(x.shape)}, {x.dtype}"
+    held(state)  # raises, with a line on what else is in it
 
 
 def splitting_a_sequence_changes_nothing(subject: Subject) -> Iterator[str]:
@@ -123,18 +139,11 @@ def reported_size_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
     for length in boundaries(subject.case):
         size = mixer.state_size(length)
         for cuts in ([], [length - 1])[: min(length, 2)]:
-            held = elements(in_parts(mixer, subject.tokens(length), cuts)[1])
-            if held != size.resident:
-                yield f"state_size({length}).resident is {size.resident}, and the state holds {held}"
+            count = held(in_parts(mixer, subject.tokens(length), cuts)[1])
+            if count != size.resident:
+                yield f"state_size({length}).resident is {size.resident}, and the state holds {count}"
         if min(size.touched, size.aux_ints) < 0:
             yield f"state_size({length}) has a negative count"
-
-
-def elements(state: tuple[Any, ...]) -> int:
-    """Count the scalars per sequence in a state: elements beyond the batch; a complex one counts two."""
-    parts = [part for part in tree_leaves(state) if isinstance(part, Tensor)]
-    counted = [part for part in parts if part.is_floating_point() or part.is_complex()]
-    return sum(part[0].numel() * (2 if part.is_complex() else 1) for part in counted)
 
 
 SPARE = 8  # rank tested beyond what a state may carry
@@ -146,13 +155,13 @@ def the_past_acts_through_no_more_numbers_than_the_state_holds(subject: Subject)
     proves the count of the state from the other side.  The rank may be less, where the state is redundant.
     """
     mixer, length = subject.mixer, min(2 * 24, longest(subject.case))
-    held, inputs = mixer.state_size(length // 2).resident, subject.tokens(length // 2, batch=1).numel()
+    kept, inputs = mixer.state_size(length // 2).resident, subject.tokens(length // 2, batch=1).numel()
     if (
         mixer.exact_decode
-        and inputs > held
-        and (rank := rank_of_the_past(subject, length, held + SPARE)) > held
+        and inputs > kept
+        and (rank := rank_of_the_past(subject, length, kept + SPARE)) > kept
     ):
-        yield f"state_size({length // 2}).resident is {held}, and {rank} numbers or more act later"
+        yield f"state_size({length // 2}).resident is {kept}, and {rank} numbers or more act later"
 
 
 def rank_of_the_past(subject: Subject, length: int, most: int) -> int:
@@ -419,7 +428,8 @@ def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:
 
 
 LAWS: tuple[Law, ...] = (
-    settings_are_the_constructors_own_names,  # first, for no other can be tried without a mixer
+    settings_are_the_constructors_own_names,  # first, for no other can be tried without a mixer,
+    outputs_are_as_the_inputs_and_a_state_is_of_tensors,  # or, below this one, with such results
     splitting_a_sequence_changes_nothing,
     chunks_inside_a_computation_are_not_seen,
     the_past_does_not_move_when_the_future_does,

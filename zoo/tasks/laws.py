@@ -43,16 +43,16 @@ WORD = re.compile(r"\w[\w.+-]{0,39}")  # a word in a slice
 
 
 class Subject:
-    """A task under test.  made: builds the task of a seed, a new one at each call."""
+    """A task under test.  made: builds the task of a seed, a new one at each call.  few: rows to look at."""
 
-    def __init__(self, made: Callable[[int], Task]) -> None:
-        self.made, self.task = made, made(0)
+    def __init__(self, made: Callable[[int], Task], few: int = FEW) -> None:
+        self.made, self.task, self.few = made, made(0), few
         self.of = cache(self._of)
 
     def _of(self, split: Split, seed: int = 0) -> list[tuple[Segment, Batch]]:
         """Return each segment of a split with a few of its rows."""
         task = self.task if seed == 0 else self.made(seed)
-        return [(s, task.sample(split, i, range(FEW))) for i, s in enumerate(task.segments(split))]
+        return [(s, task.sample(split, i, range(self.few))) for i, s in enumerate(task.segments(split))]
 
     def every(self) -> Iterator[tuple[Split, int, Segment, Batch]]:
         """Yield split, index, segment and a few rows of every segment."""
@@ -106,8 +106,8 @@ def shapes_and_types(subject: Subject) -> Iterator[str]:
     """Shapes and types are those of `Batch`, groups are the declared ones, and each row asks something."""
     for split, _, segment, batch in subject.every():
         where = f"{split} {segment.name}"
-        if batch.inputs.shape != (FEW, segment.seq_len):
-            yield f"{where}: inputs are {tuple(batch.inputs.shape)}, not {(FEW, segment.seq_len)}"
+        if batch.inputs.shape != (subject.few, segment.seq_len):
+            yield f"{where}: inputs are {tuple(batch.inputs.shape)}, not {(subject.few, segment.seq_len)}"
         if batch.groups.keys() != subject.task.groups.keys():
             yield f"{where}: groups are {[*batch.groups]}, and {[*subject.task.groups]} are declared"
         columns = (batch.positions, batch.answers, *batch.groups.values())
@@ -128,9 +128,9 @@ def ranges(subject: Subject) -> Iterator[str]:
             ("answers", batch.answers[scored], answers),
         ):
             if tokens.min() < 0 or tokens.max() >= most:
-                yield f"{where}: {what} must be tokens, 0 to {most - 1}"
+                yield f"{where}: {what} (={tokens.min()} to {tokens.max()}) must be tokens, 0 to {most - 1}"
         if batch.positions.min() < 0 or batch.positions.max() >= segment.seq_len:
-            yield f"{where}: positions must be in the row"
+            yield f"{where}: positions (={batch.positions.min()} to {batch.positions.max()}) must be in a row"
         if not task.decoder and _scored_twice(batch.positions, scored):
             yield f"{where}: a position is asked twice"
         for key, group in task.groups.items():

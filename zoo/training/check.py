@@ -78,8 +78,11 @@ def _check_wandb(choice: str) -> None:
 
 
 def _check_slices(task: Task) -> None:
-    """Refuse slices with equal names, or with a key that is a column: the record would be ambiguous."""
+    """Refuse slices with equal names, a column's key or a chance beyond 1: no record could hold them."""
     for split in ("valid", "test"):
+        for segment in task.segments(split):
+            if not 0 < (chance := task.chance(segment)) <= 1:
+                raise ValueError(f"task.chance (={chance}) of {segment.name} must be in (0, 1]: mend it.")
         names = [segment.name for segment in task.segments(split)]
         for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:
             raise ValueError(f"task.{split} has slices with {key!r}, a column of every record: rename it.")

@@ -1,4 +1,4 @@
-"""Check what a model claims about itself on live tensors, before anything trains.
+"""Check a task's first rows, and what a model claims about itself on live tensors, before anything trains.
 
 Its memory must be what its parts' `state_size` says, decoding must give the outputs of training, and a causal
 part must not see the future.  The laws of zoo.mixers check this thoroughly; this module checks any mixer that
@@ -14,8 +14,12 @@ import torch
 from torch import Tensor
 
 from zoo.blocks.base import Block
+from zoo.common.checks import violation
 from zoo.kernels.choice import check_served, kernels
 from zoo.model import SequenceModel
+from zoo.tasks.around import inmost
+from zoo.tasks.base import SPLITS, Task
+from zoo.tasks.laws import FEW, Subject, ranges, shapes_and_types
 
 if TYPE_CHECKING:
     from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
@@ -27,9 +31,19 @@ Found = tuple[int, str]  # a layer, and what is wrong with it
 
 
 def check_run(run: "Run") -> None:
-    """Check the model of a run that is about to take its first step."""
+    """Check the task and the model of a run that is about to take its first step."""
     if run.position.step == 0:
+        check_task(run.task, run.cell.task)
         check_model(run.model, *run.lengths, run.cell.kernels)
+
+
+def check_task(task: Task, name: str) -> None:
+    """Raise ValueError, one line, if the first rows of a segment cannot be trained on or scored."""
+    few = min(FEW, *(segment.num_examples for split in SPLITS for segment in task.segments(split)))
+    with torch.random.fork_rng(devices=[]):
+        subject = Subject(lambda _: inmost(task), few)
+        if wrong := violation(shapes_and_types(subject)) or violation(ranges(subject)):
+            raise ValueError(f"task={name}: {wrong}: mend it (all laws: python -m zoo.tasks --laws {name}).")
 
 
 @torch.no_grad()
@@ -118,7 +132,8 @@ def _in_order(model: SequenceModel, seq_len: int, seed: int) -> Found | None:
         one, two = (stream.sum() for stream in streams)
         apart = ((one - two).abs().amax(-1) * before).amax(-1) > TOLERANCE * one.abs().max()  # false for NaN
         if apart[-1]:
-            return i, "gives other outputs for the same tokens once more: in evaluation it must draw nothing"
+            claim = "gives other outputs for the same tokens once more, beside other rows"
+            return i, f"{claim}: in evaluation it must draw nothing, and never mix the rows of a batch"
         if apart.any():
             claim = "says causal=True, and its outputs change when later inputs do"
             return i, f"{claim}, within {seq_len} tokens: mend it, or set causal=False on it"
