@@ -100,10 +100,22 @@ BAD_SWEEPS = [
     ([GRIDS + "3"], "grids (=3) must be a list of {key: values}."),
     ([WINDOW, "hydra.sweeper.exclude=[{mixer: sliding_window}]"], "exclude removes all 1 cells of the sweep"),
     ([WINDOW, "seed=1,2", "seed=3"], "seed is given twice, the second time as seed=3: give its values"),
-    ([GRIDS + "[{zip: {seed: [1, 2], lr: [0.1]}}]"], "needs keys with equally many values: seed has 2, lr h"),
-    ([GRIDS + "[{seed: [1, 2], zip: {seed: [1, 2], lr: [1, 2]}}]"], "seed stands twice in grid 1: an axis"),
-    ([GRIDS + "[{zip: {seed: [1, 2], lr: [1, 2]}}]", "seed=1,2,3"], "seed is zipped with lr: give 2 values,"),
-    ([WINDOW, "hydra.sweeper.exclude=[{sed: 1}]", "seed=1,2"], "sed; did you mean seed? [exclude]"),
+    (
+        [GRIDS + "[{mixer: based, zip: {seed: [1, 2], lr: [0.1]}}]"],
+        "zip in grid 1 needs keys with equally many values: seed has 2, lr has 1.",
+    ),
+    (
+        [GRIDS + "[{mixer: based, seed: [1, 2], zip: {seed: [1, 2], lr: [0.1, 0.2]}}]"],
+        "seed stands twice in grid 1: an axis is swept or zipped, and once.",
+    ),
+    (
+        [GRIDS + "[{mixer: based, zip: {seed: [1, 2], lr: [0.1, 0.2]}}]", "seed=1,2,3"],
+        "seed is zipped with lr: give 2 values, or one, or all of these keys.",
+    ),
+    (
+        [WINDOW, "hydra.sweeper.exclude=[{sed: 1}]", "seed=1,2"],
+        "unknown axis sed; did you mean seed? [exclude]",
+    ),
 ]
 COMMANDS += [(["-m", *words], message) for words, message in BAD_SWEEPS]
 COMMANDS += [
@@ -187,7 +199,7 @@ def test_a_damaged_or_old_file_is_refused(zoo: Zoo, mode: list[str], name: str, 
         (
             "sweep",
             "# @package hydra.sweeper\ngrids: {seed: [1]}",
-            "Cannot merge DictConfig with ListConfig: a",
+            "config: Cannot merge DictConfig with ListConfig: a list",
         ),
         ("sweep", "# @package _global_\ndefaults: [/experiment: smoke]", "write `- /experiment/NAME`"),
         ("sweep", f"{GRID}{{mixer: based", "bad.yaml, line 4: expected"),

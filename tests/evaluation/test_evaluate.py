@@ -250,8 +250,14 @@ def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> Non
         ("evaluation=scores", "name the runs: a results folder, or folders in it."),
         ("{one} evaluation=score", "unknown evaluation score; did you mean scores? (there are: "),
         ("{one} evaluation=longst --config-dir {yamls}", "unknown evaluation longst; did you mean longest?"),
-        ("{one} evaluation=extrapolation evaluation.doublings=100", "doublings (=100) must be at most 20."),
-        ("{one} --config-dir nope evaluation=scores", "--config-dir (=nope) must be a folder with yamls"),
+        (
+            "{one} evaluation=extrapolation evaluation.doublings=100",
+            "evaluation.doublings (=100) must be at most 20.",
+        ),
+        (
+            "{one} --config-dir nope evaluation=scores",
+            "--config-dir (=nope) must be a folder with yamls of your",
+        ),
         (f"{SCORES} evaluation.spilt=test", "did you mean evaluation.split?"),
         (f"{SCORES} evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
         (f"{SCORES} evaluation._target_=os.getcwd", "unknown key evaluation._target_"),

@@ -131,7 +131,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a tensor less": (_weights(lambda w: w.pop("embedding")), "its model: embedding is missing"),
     "a tensor more": (_weights(lambda w: w.update(x=torch.ones(1))), "x is in no part of the model"),
     "a shape": (_weights(lambda w: w.update(embedding=torch.ones(2, 3))), "is 2x3, .* is 24x16"),
-    "a type": (_weights(lambda w: w.update(embedding=w["embedding"].double())), "is torch.float64, the"),
+    "a type": (
+        _weights(lambda w: w.update(embedding=w["embedding"].double())),
+        "embedding is torch.float64, the",
+    ),
     "another config": (lambda f: change(f, run_id=f"attention-{'0' * 12}"), "the config of attention-"),
     "an alias": (_yaml("a: &x [1]\nb: *x\n"), "no config of a cell .*alias"),
     "no yaml": (_yaml("a: ["), NO_CONFIG),
@@ -206,7 +209,9 @@ def _naming(one: Path, place: str, target: str) -> Path:
 def test_loading_does_not_import_named_modules(place: str, module: str, plant: Plant, ask: Ask) -> None:
     one, mark = plant(place, module)
     archive.archive(one.parent, one.parent / "a.zip", True)
-    message = f"names {module}.X, which is no part of zoo: what a record names is imported only where you"
+    message = (
+        f"names {module}.X, which is no part of zoo: what a record names is imported only where you name"
+    )
     for words in ((one,), (one.parent / "a.zip", one.name)):
         with pytest.raises(ValueError, match=re.escape(message)):
             zoo.load(*words)
