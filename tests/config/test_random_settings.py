@@ -167,7 +167,7 @@ def rng(seed: int) -> torch.Generator:
 @torch.no_grad()
 def pieces_are_the_whole(mixer: Mixer, x: Tensor, cut: int) -> None:
     y, state = laws.in_parts(mixer, x, [cut, cut + 1])
-    assert laws.elements(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
+    assert laws.held(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
     assert torch.allclose(y, mixer(x), rtol=1e-8, atol=1e-9), "pieces are not the whole"
 
 

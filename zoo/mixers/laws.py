@@ -28,7 +28,6 @@ from zoo.mixers.base import Linked, Mixer
 from zoo.mixers.cache import owned
 from zoo.mixers.cases import WIDTH, Case, boundaries, build, longest, mixer_yaml, settings
 from zoo.mixers.state import StateSize
-from zoo.training.truth import held
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CHUNKS, LONG = (16, 32, 64, 128), 260
@@ -74,6 +73,22 @@ def title(law: Law) -> str:
 def same(a: Tensor, b: Tensor) -> bool:
     """Tell whether two results are equal but for rounding."""
     return torch.allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def held(state: Any) -> int:
+    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two.
+
+    ValueError: the state holds something else than tensors, counters, None and tuples of them.
+    """
+    if isinstance(state, tuple | list):
+        return sum(map(held, state))
+    if state is None or isinstance(state, int):  # a counter
+        return 0
+    if not isinstance(state, Tensor):
+        raise ValueError(f"a state must be a NamedTuple of tensors, and has a {type(state).__name__} in it.")
+    if not (state.is_floating_point() or state.is_complex()):
+        return 0
+    return state[0].numel() * (2 if state.is_complex() else 1)
 
 
 def in_parts(mixer: Mixer, x: Tensor, cuts: list[int], state: Any = None) -> tuple[Tensor, tuple]:

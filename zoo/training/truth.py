@@ -8,7 +8,7 @@ is about to train, a user's too, on a few tokens.
 import copy
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 from zoo.blocks.base import Block
 from zoo.common.checks import violation
 from zoo.kernels.choice import check_served, kernels
+from zoo.mixers.laws import held
 from zoo.model import SequenceModel
 from zoo.tasks.around import inmost
 from zoo.tasks.base import SPLITS, Task
@@ -84,22 +85,6 @@ def _check_memory(model: SequenceModel, seq_len: int) -> None:
                 f"{_name(block)} (layer {i}) holds {counted} scalars after {seq_len} tokens, and its "
                 f"state_size says {claimed}: mend state_size({seq_len}).resident."
             )
-
-
-def held(state: Any) -> int:
-    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two.
-
-    ValueError: the state holds something else than tensors, counters, None and tuples of them.
-    """
-    if isinstance(state, tuple | list):
-        return sum(map(held, state))
-    if state is None or isinstance(state, int):  # a counter
-        return 0
-    if not isinstance(state, Tensor):
-        raise ValueError(f"a state must be a NamedTuple of tensors, and has a {type(state).__name__} in it.")
-    if not (state.is_floating_point() or state.is_complex()):
-        return 0
-    return state[0].numel() * (2 if state.is_complex() else 1)
 
 
 def _check_twice(model: SequenceModel, seq_len: int, check: Callable[..., Found | None]) -> None:
