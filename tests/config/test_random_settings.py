@@ -24,6 +24,7 @@ from zoo.mixers.base import Mixer
 from zoo.mixers.cases import Case, build, longest, mixer_yaml
 from zoo.mixers.cases import settings as settings_of
 from zoo.mixers.size_formula import evaluate
+from zoo.mixers.state import held
 
 WHOLE = (1, 2, 3, 4, 5, 6, 8, 12, 0)
 WIDTHS = (8, 12, 24)  # of d_model, which the mixer's own settings are not about
@@ -167,7 +168,7 @@ def rng(seed: int) -> torch.Generator:
 @torch.no_grad()
 def pieces_are_the_whole(mixer: Mixer, x: Tensor, cut: int) -> None:
     y, state = laws.in_parts(mixer, x, [cut, cut + 1])
-    assert laws.held(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
+    assert held(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
     assert torch.allclose(y, mixer(x), rtol=1e-8, atol=1e-9), "pieces are not the whole"
 
 

@@ -13,9 +13,8 @@ from rich.table import Table
 from zoo.common.terminal import slim
 from zoo.config.about import by_family
 from zoo.config.cell import Cell
-from zoo.mixers.state import StateSize
+from zoo.mixers.state import StateSize, held
 from zoo.model import SequenceModel, build_model, outline
-from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024
 LARGEST_MEASURED = 2**27  # parameters; with more, a token takes seconds on a CPU

@@ -27,7 +27,7 @@ from zoo.mixers import size_formula
 from zoo.mixers.base import Linked, Mixer
 from zoo.mixers.cache import owned
 from zoo.mixers.cases import WIDTH, Case, boundaries, build, longest, mixer_yaml, settings
-from zoo.mixers.state import StateSize
+from zoo.mixers.state import StateSize, held
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CHUNKS, LONG = (16, 32, 64, 128), 260
@@ -73,22 +73,6 @@ def title(law: Law) -> str:
 def same(a: Tensor, b: Tensor) -> bool:
     """Tell whether two results are equal but for rounding."""
     return torch.allclose(a, b, rtol=1e-9, atol=1e-10)
-
-
-def held(state: Any) -> int:
-    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two.
-
-    ValueError: the state holds something else than tensors, counters, None and tuples of them.
-    """
-    if isinstance(state, tuple | list):
-        return sum(map(held, state))
-    if state is None or isinstance(state, int):  # a counter
-        return 0
-    if not isinstance(state, Tensor):
-        raise ValueError(f"a state must be a NamedTuple of tensors, and has a {type(state).__name__} in it.")
-    if not (state.is_floating_point() or state.is_complex()):
-        return 0
-    return state[0].numel() * (2 if state.is_complex() else 1)
 
 
 def in_parts(mixer: Mixer, x: Tensor, cuts: list[int], state: Any = None) -> tuple[Tensor, tuple]:
@@ -443,8 +427,9 @@ def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:
 
 
 LAWS: tuple[Law, ...] = (
-    settings_are_the_constructors_own_names,  # first, for no other can be tried without a mixer,
-    outputs_are_as_the_inputs_and_a_state_is_of_tensors,  # or, below this one, with such results
+    # the first two come first: without a mixer, or with outputs of another kind, no other can be tried
+    settings_are_the_constructors_own_names,
+    outputs_are_as_the_inputs_and_a_state_is_of_tensors,
     splitting_a_sequence_changes_nothing,
     chunks_inside_a_computation_are_not_seen,
     the_past_does_not_move_when_the_future_does,

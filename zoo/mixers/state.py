@@ -7,6 +7,9 @@ Parameters, position counters and integer indices do not count (the last are rep
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 BYTES_PER_SCALAR = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -73,3 +76,19 @@ def peak(size: Callable[[int], StateSize], seq_len: int) -> StateSize:
         touched=max(at.touched for at in sizes),
         aux_ints=max(at.aux_ints for at in sizes),
     )
+
+
+def held(state: Any) -> int:
+    """Return the scalars per sequence in a state of tensors [B ...]; a complex number counts as two.
+
+    ValueError: the state holds something else than tensors, counters, None and tuples of them.
+    """
+    if isinstance(state, tuple | list):
+        return sum(map(held, state))
+    if state is None or isinstance(state, int):  # a counter
+        return 0
+    if not isinstance(state, Tensor):
+        raise ValueError(f"a state must be a NamedTuple of tensors, and has a {type(state).__name__} in it.")
+    if not (state.is_floating_point() or state.is_complex()):
+        return 0
+    return state[0].numel() * (2 if state.is_complex() else 1)

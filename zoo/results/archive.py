@@ -75,12 +75,12 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
 
 def _checked(folder: Home, name: str, record: dict[str, Any]) -> bytes:
     """Read a file of a cell.  ValueError, one line: it cannot be read, or is not of the cell's record."""
-    content = read_bytes(folder, name, linked=False)
     if name == WEIGHTS:
         from zoo.results import weights  # imports torch, which takes seconds
 
-        weights.read(folder, record.get("weights"))
-    elif name == "config.yaml":
+        return weights.checked(folder, record.get("weights"), linked=False)
+    content = read_bytes(folder, name, linked=False)
+    if name == "config.yaml":
         configured(folder, record)
     return content
 

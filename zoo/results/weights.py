@@ -46,21 +46,26 @@ def keep(wanted: bool | str, folder: Path, model: nn.Module) -> str | None:
 
 def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
     """Read the weights that `keep` wrote.  digest: the record's.  ValueError, one line: none, or damaged."""
-    path = shown(folder / WEIGHTS)
-    if not (folder / WEIGHTS).is_file() or digest is None:
-        raise ValueError(f"{shown(folder)} has no weights of its record: {AGAIN}.")
+    path, content = shown(folder / WEIGHTS), checked(folder, digest)
     if not find_spec("safetensors"):
         raise ValueError(f"{path} {LACKING.partition(',')[0]}.")
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    content = read_bytes(folder, WEIGHTS)
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise ValueError(f"{path} is damaged, or not of its record: {AGAIN}.")
     try:
         return load(content)
     except (SafetensorError, ValueError, KeyError) as error:
         raise ValueError(f"{path} is no safetensors file ({visible(str(error))[:120]}): {AGAIN}.") from None
+
+
+def checked(folder: Home, digest: str | None, *, linked: bool = True) -> bytes:
+    """Return the bytes of the weights.  linked: a link will do.  ValueError, one line: none, or damaged."""
+    if not (folder / WEIGHTS).is_file() or digest is None:
+        raise ValueError(f"{shown(folder)} has no weights of its record: {AGAIN}.")
+    content = read_bytes(folder, WEIGHTS, linked=linked)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{shown(folder / WEIGHTS)} is damaged, or not of its record: {AGAIN}.")
+    return content
 
 
 def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> None:

@@ -30,9 +30,8 @@ Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
 Kind = Literal["recall", "computation", "text"]
-copyreg.pickle(
-    MappingProxyType, lambda of: (MappingProxyType, (dict(of),))
-)  # so that tasks are copied and pickled
+# tasks have such mappings, and are copied and pickled
+copyreg.pickle(MappingProxyType, lambda of: (MappingProxyType, (dict(of),)))
 
 
 @dataclass(frozen=True, kw_only=True)

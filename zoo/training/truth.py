@@ -16,7 +16,7 @@ from torch import Tensor
 from zoo.blocks.base import Block
 from zoo.common.checks import violation
 from zoo.kernels.choice import check_served, kernels
-from zoo.mixers.laws import held
+from zoo.mixers.state import held
 from zoo.model import SequenceModel
 from zoo.tasks.around import inmost
 from zoo.tasks.base import SPLITS, Task
