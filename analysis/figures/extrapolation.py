@@ -30,7 +30,7 @@ def figure(study: Study, style: Style) -> Picture:
     load = cells.load_axis(table) if with_load else ""  # "": only the length is varied
     given = study.evaluations(NAME)
     keys = [key for key in ("varied", LENGTH, load) if key in given]
-    answers = _at_the_largest_load(answered(given, study.table, NAME, keys), load)
+    answers = _at_the_largest_load(answered(_once(given), study.table, NAME, keys), load)
     rows = [_at(key, at) for key, at in _parts(answers, ["point", "varied", "times"])]
     about = table.drop_duplicates("point").loc[:, ABOUT]
     rows = pd.DataFrame(rows).drop(columns="interval").merge(about, on="point")
@@ -49,6 +49,12 @@ def figure(study: Study, style: Style) -> Picture:
     handles = [Line2D([], [], color=GREY, linewidth=0.6, label="accuracy .9 and .99")]
     drawn = draw(rows, AXIS, "Accuracy", sentences[0], style, handles=list(handles), marks=_levels)
     return Picture(drawn, rows, sentences, {"reach": reach})
+
+
+def _once(given: pd.DataFrame) -> pd.DataFrame:
+    """Keep one of equal rows: series whose starts are doublings of each other share them (4, 8; 8, 16)."""
+    same = [name for name in given if name not in HOLDS]
+    return given.sort_values([*HOLDS], kind="stable").drop_duplicates(same, keep="last").sort_index()
 
 
 def _at_the_largest_load(answers: pd.DataFrame, load: str) -> pd.DataFrame:
@@ -82,7 +88,7 @@ def _reach(answers: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each point and varied setting: the largest value at which each seed holds a level."""
     rows = [
         {"point": point, "varied": varied}
-        | {name: written(np.sort(part.drop_duplicates("run_id")[name].to_numpy(float))) for name in HOLDS}
+        | {name: written(np.sort(part.groupby("run_id")[name].max().to_numpy(float))) for name in HOLDS}
         for (point, varied), part in _parts(answers, ["point", "varied"])
     ]
     return pd.DataFrame(rows)

@@ -50,6 +50,7 @@ def shares(answers: pd.DataFrame) -> pd.DataFrame:
     kind, oldest = answers["kind"].astype(str), answers[AXIS].astype(str)
     what = np.select([kind == "0", kind == oldest, kind == "another"], [LATEST, OLDEST, ANOTHER], "")
     known = answers.assign(what=what).loc[lambda rows: rows["what"] != ""]
+    known = known.groupby(["point", "what", AXIS, "run_id"], as_index=False)["share"].mean()  # over slices
     rows = [
         dict(zip(("point", "what", AXIS), key, strict=True))  # pyright: ignore
         | summary(part["share"].to_numpy(float))

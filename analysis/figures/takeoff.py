@@ -42,7 +42,7 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> page.Figure:
     for number, (name, group) in enumerate(rows.groupby("name")):
         look = style_of[group["series"].tolist()[0]]
         lift = LIFT * number
-        dash = DASHES[sum(handle.get_color() == look.colour for handle in handles)]
+        dash = DASHES[sum(handle.get_color() == look.colour for handle in handles) % len(DASHES)]
         steps, shares = share_off(group)
         xs, ys = [start, *steps, end], [lift, *(shares + lift), shares[-1] + lift]
         line = {"color": look.colour, "linewidth": 1.2, "linestyle": dash, "label": str(name)}

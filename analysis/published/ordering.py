@@ -1,8 +1,9 @@
 """Compare published results with ours by which mixer is better, where the accuracies cannot be compared.
 
 *A leads B* by the mean difference of their accuracies, A minus B, over the budgets that both can have.  A
-budget is a value x (scalars of state, or a width); a mixer's accuracy within it is the best of its points of
-at most x; the mean is over log x, from the larger of the two smallest points to the largest.
+budget is a value x (scalars of state, or a width); a mixer's accuracy within it is that of its point of at
+most x with the best mean over seeds; the lead is a mean over log x, from the larger of the two smallest
+points to the largest.
 """
 
 import numpy as np
@@ -30,7 +31,7 @@ def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
 def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") -> pd.Series:
     """Return `lead` for each seed that both have; with a panel, its mean over the panels that both have."""
     by = ["seed", panel] if panel else ["seed"]
-    left, right = (dict(list(side.groupby(by))) for side in (first, second))
+    left, right = (dict(list(_with_means(side).groupby(by))) for side in (first, second))
     by_seed: dict[object, list[float]] = {}
     for key, group in left.items():
         if key in right:
@@ -89,7 +90,15 @@ def tau(verdicts: pd.DataFrame) -> float:
 
 def _best(points: pd.DataFrame, budgets: np.ndarray, x: str) -> np.ndarray:
     within = points[x].to_numpy(float)[None] <= budgets[:, None]
-    return np.where(within, points["accuracy"].to_numpy(float)[None], -np.inf).max(axis=1)
+    means = points.get("mean", points["accuracy"]).to_numpy(float)
+    return points["accuracy"].to_numpy(float)[np.where(within, means[None], -np.inf).argmax(axis=1)]
+
+
+def _with_means(points: pd.DataFrame) -> pd.DataFrame:
+    """Add the mean of each of our points over its seeds, by which points are chosen."""
+    if "point" not in points:
+        return points  # published ones have no seeds
+    return points.assign(mean=points.groupby(["load", "point"])["accuracy"].transform("mean"))
 
 
 def _between(rows: pd.DataFrame, one: str, other: str, x: str, panel: str) -> pd.Series:

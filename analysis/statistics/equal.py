@@ -57,26 +57,27 @@ def by_seed(
 ) -> pd.Series:
     """Return seed -> accuracy of the series at this state, from that seed's cells only.
 
-    Only seeds that all points of the series have; empty where the state lies outside its points.
+    The points that lead are chosen by their means and read for every seed: the best point of each seed would
+    be its luckiest.  Only seeds that all points have; empty where the state lies outside the points.
     """
     group = next((group for name, group in _series(points, x) if name == series), points.iloc[:0])
     own = scores.loc[scores["point"].isin(group["point"])]
     wide = own.pivot(index="seed", columns="point", values="accuracy")
     wide = wide.reindex(columns=group["point"]).dropna()
-    at_state = accuracies(group[x].to_numpy(float), wide.to_numpy(float), state)
-    return pd.Series(at_state, index=wide.index, name=series, dtype=float).dropna()
+    states, means = (group[column].to_numpy(float) for column in (x, "accuracy"))
+    if not len(states) or not states.min() <= state <= states.max():
+        return pd.Series(name=series, dtype=float)
+    xs = np.unique(states)
+    leading = [int(np.where(states <= each, means, -np.inf).argmax()) for each in xs]
+    at_state = _read(np.log2(xs), wide.to_numpy(float)[:, leading], state)
+    return pd.Series(at_state, index=wide.index, name=series, dtype=float)
 
 
 def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
     """Return the accuracy at this state of each row of ys [..., P] over states [P]; NaN outside."""
     if not len(states) or not states.min() <= state <= states.max():
         return np.full(ys.shape[:-1], np.nan)
-    xs, best = _curve(states, ys)
-    place = min(int(np.searchsorted(xs, np.log2(state), side="right")), len(xs) - 1)
-    before = max(place - 1, 0)
-    width = xs[place] - xs[before]
-    share = (np.log2(state) - xs[before]) / width if width else 0.0
-    return best[..., before] * (1 - share) + best[..., place] * share
+    return _read(*_curve(states, ys), state)
 
 
 def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
@@ -139,6 +140,15 @@ def _draws(group: pd.DataFrame, scores: pd.DataFrame) -> Floats:
 def _row(name: str, what: str, here: float, draws: Floats, group: pd.DataFrame) -> dict[str, object]:
     low, high = percentiles(draws) if np.isfinite(here) else (np.nan, np.nan)
     return {"series": name, what: here, "low": low, "high": high, "seeds": min(group["seeds"])}
+
+
+def _read(xs: Floats, ys: Floats, state: float) -> Floats:
+    """Return each row of ys [..., P] at this state, on straight lines over xs [P], log2 of rising states."""
+    place = min(int(np.searchsorted(xs, np.log2(state), side="right")), len(xs) - 1)
+    before = max(place - 1, 0)
+    width = xs[place] - xs[before]
+    share = (np.log2(state) - xs[before]) / width if width else 0.0
+    return ys[..., before] * (1 - share) + ys[..., place] * share
 
 
 def _curve(states: Floats, ys: Floats) -> tuple[Floats, Floats]:

@@ -26,7 +26,8 @@ def by_group(counted: pd.DataFrame, name: str, table: pd.DataFrame, chosen: pd.D
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     of_split = counted.loc[(counted["split"] == "test") & (counted["group"] == name)]
     counted = of_split.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
-    size = cells["point"].value_counts().to_dict()
+    took_part = (cells["status"] == "diverged") | cells["run_id"].isin(counted["run_id"])
+    size = cells.loc[took_part, "point"].value_counts().to_dict()
     rows = [
         row for point, of_point in counted.groupby("point") for row in _of_point(point, of_point, size[point])
     ]

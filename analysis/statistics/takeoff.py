@@ -20,6 +20,7 @@ HALF_WAY = 0.5
 def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return run_id, step, off: the first step at which each cell has taken off; if off is False, its last.
 
+    A cell that diverged before its first validation is there with the step at which it ended.
     metrics: of `zoo.results.load_metrics`; table: of `zoo.results.load`, the cells of one task.
     """
     metrics = metrics.loc[metrics["run_id"].isin(table["run_id"])]
@@ -27,7 +28,9 @@ def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     chances = rows["slice"].map({name: chance(table, [str(name)]) for name in rows["slice"].unique()})
     off = rows["value"] - chances > HALF_WAY * (1 - chances)
     first = rows.loc[off].groupby("run_id")["step"].min()
-    steps = rows.groupby("run_id", as_index=False).agg(last=("step", "max"))
+    lost = table.loc[(table["status"] == "diverged") & ~table["run_id"].isin(rows["run_id"])]
+    ended = lost.drop_duplicates("run_id")[["run_id", "steps"]].rename(columns={"steps": "last"})
+    steps = pd.concat([rows.groupby("run_id", as_index=False).agg(last=("step", "max")), ended])
     steps["off"] = steps["run_id"].isin(first.index)
     steps["step"] = steps["run_id"].map(first).fillna(steps["last"]).astype(int)
     return steps[["run_id", "step", "off"]]
@@ -61,14 +64,15 @@ def share_off(cells: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.floa
 def compared(cells: pd.DataFrame, by: str = "series") -> pd.DataFrame:
     """Compare every two groups of cells by the two-sided log-rank test, an approximation for many cells.
 
-    a, b; off_a, cells_a (and of b): how many of how many have taken off; p, and p_holm over all rows.
+    a, b; off_a, cells_a (and of b): how many of how many have taken off; p (NaN: all took off at one step,
+    or none did), and p_holm over all rows, where NaN counts as 1.
     """
     groups = {str(name): group for name, group in cells.groupby(by)}
     rows = []
     for a, b in combinations(groups, 2):
         counts = [n for name in (a, b) for n in (sum(groups[name]["off"].tolist()), len(groups[name]))]
-        with np.errstate(invalid="ignore"):  # NaN: all took off at one step, or none did
+        with np.errstate(invalid="ignore"):
             p = logrank(censored(groups[a]), censored(groups[b])).pvalue
         rows.append((a, b, *counts, p))
     result = pd.DataFrame(rows, columns=["a", "b", "off_a", "cells_a", "off_b", "cells_b", "p"])
-    return result.assign(p_holm=holm(result["p"].to_numpy(float)))
+    return result.assign(p_holm=holm(result["p"].fillna(1.0).to_numpy(float)))

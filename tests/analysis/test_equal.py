@@ -72,6 +72,13 @@ def test_each_seed_has_its_curve() -> None:
     assert by_seed(*handmade.both(ROWS), "a", 5.0).empty
 
 
+def test_every_seed_is_read_at_the_point_that_leads_by_its_mean() -> None:
+    """The best point of each seed would say 1.0, though no point has a mean above .6."""
+    lucky = [("a", 1.0, [1.0, 0.0, 0.5]), ("a", 2.0, [0.0, 1.0, 0.2]), ("a", 4.0, [0.5, 0.4, 0.9])]
+    assert by_seed(*handmade.both(lucky), "a", 2.0).to_dict() == pytest.approx({0: 1.0, 1: 0.0, 2: 0.5})
+    assert by_seed(*handmade.both(lucky), "a", 4.0).to_dict() == pytest.approx({0: 0.5, 1: 0.4, 2: 0.9})
+
+
 def test_pairs_are_of_equal_seeds() -> None:
     a, b = pd.Series({0: 0.5, 1: 0.7, 2: 0.6}), pd.Series({2: 0.5, 1: 0.6, 7: 0.0})
     result = compare(a, b)

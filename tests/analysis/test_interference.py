@@ -30,6 +30,7 @@ def test_means_over_seeds_and_the_order_blind_share_are_drawn() -> None:
         answers(record["run_id"], {0: 1.0, 1: share, 4: share / 2})
         for record, share in zip(records, [*scores["attention"], *scores["deltanet"]], strict=True)
     ]
+    parts += [part.assign(slice=part["slice"] + ",num_kv_pairs=8") for part in parts]
     overwritten = study.FakeStudy(study.table(records), pd.concat(parts, ignore_index=True), "interference")
     picture = overwritten.drawn(interference)
     rows = picture.rows.set_index(["mixer", "what", "overwrites"])["accuracy"]

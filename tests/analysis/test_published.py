@@ -185,6 +185,18 @@ def test_an_ordering_agrees_disagrees_or_stays_open() -> None:
     assert np.isnan(ordering.tau(agree.loc[agree["verdict"] == ordering.CLOSE]))
 
 
+def test_a_lead_of_a_seed_is_of_the_point_with_the_best_mean() -> None:
+    cells = [("a", 32, (1.0, 0.0)), ("a", 64, (0.4, 0.8)), ("b", 64, (0.5, 0.5))]
+    records = [
+        study.record(name, score, seed=seed, d_model=width)
+        for name, width, scores in cells
+        for seed, score in enumerate(scores)
+    ]
+    rows = scored.of_seeds(study.table(records))
+    first, second = (rows.loc[rows["mixer"] == name] for name in "ab")
+    assert ordering.leads(first, second, "d_model").to_dict() == pytest.approx({0: -0.1, 1: 0.3})
+
+
 def test_sentences_name_who_leads_here_and_in_the_paper() -> None:
     text = "\n".join(words.of_ordering(verdicts({"a": (0.6,), "b": (0.7,), "c": (0.9,)}), "sizes of state"))
     assert "sizes and accuracies cannot be compared" in text

@@ -95,7 +95,8 @@ SLICE = "seq_len=64,num_kv_pairs=8"
 
 def cells(seeds: int, point: str = "p", lr: float = 0.1) -> pd.DataFrame:
     return pd.DataFrame(
-        [{"run_id": f"{point}{lr}{seed}", "point": point, "lr": lr, "seed": seed} for seed in range(seeds)]
+        {"run_id": f"{point}{lr}{seed}", "point": point, "lr": lr, "seed": seed, "status": "ok"}
+        for seed in range(seeds)
     )
 
 
@@ -120,8 +121,9 @@ def test_counts_are_pooled_over_the_seeds_of_the_chosen_rate() -> None:
 
 def test_a_diverged_seed_is_wrong_on_as_many_answers_as_the_others() -> None:
     counted = [*counts("p0.10", (8, 10, 10)), *counts("p0.11", (8, 20, 20))]
-    result = by_group(pd.DataFrame(counted), "distance", cells(3), CHOSEN).iloc[0]
-    assert result["accuracy"] == pytest.approx(30 / 45)
+    table = cells(4).assign(status=["ok", "ok", "diverged", "ok"])  # the last one has no such group
+    result = by_group(pd.DataFrame(counted), "distance", table, CHOSEN).iloc[0]
+    assert result["accuracy"] == pytest.approx(30 / 45) and result["seeds"] == 3
     assert result["diverged"] == 1 and result["answers"] == 30
 
 

@@ -47,10 +47,11 @@ def test_a_cell_takes_off_when_a_slice_is_half_way_from_chance() -> None:
         for step, name, value in curve
     )
     others = rows.loc[rows["run_id"] == "a"].assign(run_id="of another task")
-    table = pd.DataFrame({"run_id": ["a", "b", "c", "c"], "slice": [easy, hard, easy, hard]})
+    table = pd.DataFrame({"run_id": ["a", "b", "c", "c", "d"], "slice": [easy, hard, easy, hard, hard]})
+    table = table.assign(status=["ok"] * 4 + ["diverged"], steps=7)  # d before its first validation
     result = takeoffs(pd.concat([rows, others]), table).set_index("run_id")
-    assert result["step"].to_dict() == {"a": 20, "b": 20, "c": 10}
-    assert result["off"].to_dict() == {"a": True, "b": False, "c": True}
+    assert result["step"].to_dict() == {"a": 20, "b": 20, "c": 10, "d": 7}
+    assert result["off"].to_dict() == {"a": True, "b": False, "c": True, "d": False}
 
 
 def test_the_soonest_rate_has_the_least_mean_of_all_its_cells() -> None:
@@ -65,6 +66,22 @@ def test_the_share_is_0_or_1_where_none_or_all_take_off() -> None:
     assert share_off(rows.loc[rows["series"] == "x"])[1].tolist() == [0]
     assert share_off(rows.loc[rows["series"] == "y"])[1].tolist() == [1]
     assert compared(rows)["off_a"].tolist() == [0]
+
+
+def test_pairs_without_a_test_count_among_those_that_holm_corrects_for() -> None:
+    steps = {"x": 5, "y": 5, "z": 9}
+    rows = pd.DataFrame(
+        {"series": name, "step": step, "off": True} for name, step in steps.items() for _ in range(6)
+    )
+    result = compared(rows)
+    assert result["p"].isna().tolist() == [True, False, False]
+    assert result["p_holm"].tolist() == pytest.approx([1.0, *(3 * result["p"].iloc[1:])])
+
+
+def test_a_seventh_line_of_a_colour_is_drawn(tmp_path: Path) -> None:
+    records = [r for width in range(16, 128, 16) for r in study.mixers({"based": [0.9] * 2}, d_model=width)]
+    picture = study.drawn("takeoff", tmp_path / "r", records)
+    assert len(picture.sentences) == 8
 
 
 def test_the_picture_counts_the_cells_that_have_taken_off(tmp_path: Path) -> None:

@@ -131,6 +131,9 @@ def test_a_slice_that_is_too_long_for_the_model_is_refused_and_not_scored(held: 
     message = "model.learned_positions (=16) must cover the sequences: raise it to 24."
     assert table.refused.tolist() == ["", message, ""] and table.seq_len.tolist() == [12, 24, 12]
     assert table.accuracy.isna().tolist() == [False, True, False] and table.rows.tolist() == [4, 0, 4]
+    model.positions = torch.nn.Parameter(torch.zeros(8, model.embedding.shape[1]))
+    nothing = Extrapolation(doublings=1, rows=4).table(replace(held, model=model))
+    assert nothing.loss.isna().all() and set(nothing.holds_90) == {0} and set(nothing.rows) == {0}
 
 
 def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:

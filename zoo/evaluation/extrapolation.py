@@ -1,6 +1,7 @@
 """Measure a trained model beyond its training: longer rows at the same load, more load at the same length."""
 
 from dataclasses import asdict, replace
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ from zoo.evaluation.base import Evaluation
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.task_scores import tallies
 from zoo.evaluation.trained import Trained
+from zoo.results.outcome import Score
 from zoo.tasks.around import inmost
 from zoo.tasks.mixture import Load, Mixture
 
@@ -68,7 +70,7 @@ class Extrapolation(Evaluation):
         [segment] = task.segments("test")
         known = segment.slice | {"chance": task.chance(segment)}
         if refused := trained.refuses(segment.seq_len):
-            return known | {"rows": 0, "refused": refused}
+            return known | asdict(Score(nan, nan, nan, nan, 0, 0)) | {"refused": refused}
         [(_, tally)] = tallies(replace(trained, task=task), "test", rows_together(segment.seq_len))
         return known | asdict(tally.score()) | {"refused": ""}
 
