@@ -37,6 +37,7 @@ from .statistics.points import points, uneven, versions
 from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns to leave out on a narrow terminal, from the first on
+RECIPE = r"^(?:max_examples$|precision$|block\.class$|optim\.(?!eval_|check_))"  # settings of training
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars at which bounds are computed
 BITS = "bits"  # an axis whose numbers come from evaluation=state_bits, not from records
 NEAR, WHOLE, NONE = "near", "whole", "none"
@@ -172,7 +173,7 @@ def pareto(
     shown = Pareto(loads, axis, notes, bounds.in_words(bounds.violations(table)))
     if np.isnan(shown.points[AXES[axis].column].to_numpy(float)).all():
         raise ValueError(f"No cell has a number for --axis {axis}: choose another of {', '.join(AXES)}.")
-    return Pareto(loads, axis, [*notes, *_notes(shown)], shown.wrong)
+    return Pareto(loads, axis, [*notes, *_notes(shown), *_recipes(table)], shown.wrong)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -235,7 +236,7 @@ def _notes(shown: Pareto) -> list[str]:
     lines = []
     if len(shown.loads) > 1:
         load_names = "; ".join(load.name for load in shown.loads)
-        lines.append(f"the cells have {len(shown.loads)} different test sets, one panel each: {load_names}.")
+        lines.append(f"the cells are of {len(shown.loads)} kinds, one panel each: {load_names}.")
     if len(left_out):
         names = listed(list(left_out["series"].unique()))
         lines.append(f"{len(left_out)} points have no {column} and are not drawn: {names}.")
@@ -244,6 +245,23 @@ def _notes(shown: Pareto) -> list[str]:
     if all(rows["diverged"] == rows["seeds"]):
         lines.append("every cell diverged: there is nothing but crosses to see.")
     return lines
+
+
+def _recipes(table: pd.DataFrame) -> list[str]:
+    """Return a line on settings of training that mixers do not share; one that a record lacks is not compared."""
+    of_cells = table.drop_duplicates("run_id")
+    differ = []
+    for name in of_cells.filter(regex=RECIPE):
+        known = [{*map(cells.word, of)} - {cells.MISSING} for _, of in of_cells.groupby("mixer")[name]]
+        if len({frozenset(values) for values in known if values}) > 1:
+            short = {
+                value.rpartition(".")[2] if name.endswith(".class") else value
+                for value in set().union(*known)
+            }
+            differ.append(f"{name} ({', '.join(sorted(short, key=lambda value: (len(value), value)))})")
+    return (
+        [f"not all mixers were trained alike: {'; '.join(differ)}. --where keeps one kind."] if differ else []
+    )
 
 
 def _report(shown: Pareto, paths: list[Path], form: str) -> None:

@@ -104,6 +104,14 @@ def test_a_single_point_and_all_diverged() -> None:
     assert counts.count("1/1") == 7
 
 
+def test_mixers_that_were_trained_in_different_ways_are_noted() -> None:
+    rows = table(seeds=1)
+    longer = rows.assign(**{"optim.max_epochs": rows["mixer"].map({"based": 64.0, "mamba": None}).fillna(8.0)})
+    [note] = pareto(longer.assign(**{"optim.weight_decay": rows["lr"], "optim.eval_batch_size": 7})).notes
+    assert note == "not all mixers were trained alike: optim.max_epochs (8, 64). --where keeps one kind."
+    assert pareto(longer.loc[rows["mixer"] != "based"]).notes == []
+
+
 def test_loads_have_a_panel_each_and_no_common_mean() -> None:
     rows = table(seeds=1)
     longer = rows.assign(
@@ -117,7 +125,7 @@ def test_loads_have_a_panel_each_and_no_common_mean() -> None:
     ]
     mean, alone = (load.points.set_index("knobs")["accuracy"] for load in shown.loads)
     assert set(alone) == {0.5, 0.0} and mean.equals(pareto(rows).points.set_index("knobs")["accuracy"])
-    assert "2 different test sets, one panel each" in shown.notes[0]
+    assert "the cells are of 2 kinds, one panel each" in shown.notes[0]
     picture = shown.picture()
     assert [ax.get_title().replace("\n", " ")[:8] for ax in picture.axes] == ["mean of ", "seq_len,"]
     assert "128 or 256 tokens" in picture.axes[0].get_xlabel().replace("\n", " ")

@@ -124,6 +124,16 @@ class Watch(pl.Callback):
         self.calls.append("tested")
 
 
+class StopAt(pl.Callback):
+    """Ends the training after so many steps, within an epoch too."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *given: Any) -> None:
+        trainer.should_stop = trainer.global_step >= self.steps
+
+
 def called(*words: str, **changes: Any) -> Cell:
     return tiny(**changes, trainer__callbacks=f"[{', '.join(words)}]")
 
@@ -138,6 +148,15 @@ def test_a_callback_sees_the_training_and_changes_no_number(tmp_path: Path):
     monitored = ["valid/accuracy", "valid/loss"]
     assert Watch.calls == [7, monitored, STEPS, monitored, "tested"]
     assert (plain / "metrics.csv").read_bytes() == (watched / "metrics.csv").read_bytes()
+
+
+@pytest.mark.parametrize("steps", [2, STEPS - 1, STEPS // 2])
+def test_a_cell_that_a_callback_stops_is_validated_once_where_it_stops(tmp_path: Path, steps: int):
+    """The scores that choose a learning rate must be of the weights that are tested, also inside an epoch."""
+    train(called(f"{{_target_: {HERE}.StopAt, steps: {steps}}}"), fresh(tmp_path / "cell"))
+    rows = [line.split(",")[:2] for line in (tmp_path / "cell" / "metrics.csv").read_text().splitlines()]
+    last = max(int(step) for step, split in rows if split == "test")
+    assert last == steps and rows.count([str(steps), "valid"]) == rows.count([str(steps), "test"]) > 0
 
 
 def test_weights_of_each_epoch_can_be_saved(tmp_path: Path):

@@ -282,6 +282,8 @@ def fit(learner: Learner) -> None:
                 lightning.fit(learner, train, valid)
             if lightning.should_stop:  # a callback asked for it
                 runs.stop_early()
+                if runs.first.position.to_validate:
+                    lightning.validate(learner, valid, verbose=False)
                 learner.save()
     except AllEnded:
         learner.lightning = _lightning(runs.members[0])  # a Lightning trainer that has raised is not reusable

@@ -271,9 +271,10 @@ class Runs:
         self._end(lambda run: run.diverged is not None)
 
     def stop_early(self) -> None:
-        """Note that no member at work is to train on."""
+        """Note that no member at work is to train on; where it stops inside an epoch, a validation is due."""
         for run in self.at_work():
             run.position.early_stopped = True
+            run.position.to_validate = not run.position.validated_here
 
     def end_epoch(self) -> None:
         """Close an epoch; a member that stops early has ended."""

@@ -34,6 +34,11 @@ class Position:
         return {name: Score(**score) for name, score in self.valid.items()}
 
     @property
+    def validated_here(self) -> bool:
+        """Return whether the last validation was at this step."""
+        return (self.step, "valid") in {(step, split) for step, split, *_ in self.rows}
+
+    @property
     def valid_accuracy(self) -> float | None:
         """Return the mean accuracy of the last validation's rows; None before the first validation."""
         return pooled_row_accuracy(self.valid_scores) if self.valid else None
@@ -47,5 +52,5 @@ class Position:
         self.to_validate = False
         finite = all(math.isfinite(score.loss) for score in scores.values())
         if finite and early_stop is not None:
-            self.early_stopped = pooled_row_accuracy(scores) > early_stop
+            self.early_stopped |= pooled_row_accuracy(scores) > early_stop
         return finite
