@@ -11,6 +11,8 @@ def folder(results: Path, name: str, out: Path | None) -> Path:
     beside = results if results.is_dir() else results.with_suffix("")
     if beside != results and any(beside.glob("*/result.json")):  # other records, with pictures of their own
         beside = results.with_name(results.name.replace(".", "_"))
+    if out and out.suffix in (".png", ".pdf", ".csv"):
+        raise ValueError(f"--out (={out}) names a folder for pictures and tables, not a file.")
     home = out or beside / name
     if out is None and home.is_symlink():
         raise ValueError(f"{home} is a link to {os.readlink(home)}: remove it, or name a folder with --out.")

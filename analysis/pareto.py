@@ -248,7 +248,7 @@ def _notes(shown: Pareto) -> list[str]:
 
 
 def _recipes(table: pd.DataFrame) -> list[str]:
-    """Return a line on settings of training that mixers do not share; one that a record lacks is not compared."""
+    """Return a line on settings of training that mixers do not share.  Missing values are not compared."""
     of_cells = table.drop_duplicates("run_id")
     differ = []
     for name in of_cells.filter(regex=RECIPE):

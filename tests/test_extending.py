@@ -116,12 +116,22 @@ MISTAKES = {
     ("return 1 / (self.vocab_size - 1)", "return 5"): "task.chance (=5) of seq_len=32 must be in (0, 1]",
     ("= 0  #", "= 128  #"): "task=first_token: train seq_len=16: inputs (=1 to 128) must be tokens, 0 to",
     (', groups={"distance": asked})', ")"): "groups are [], and ['distance'] are declared",
+    (
+        "Batch(inputs,",
+        "Batch(inputs.float(),",
+    ): "train seq_len=16: inputs must be int64, and are torch.float32",
+    ("1 + below(", "torch.randint_like(below(", "self.vocab_size - 1)", "self.vocab_size - 1), 1, 9)"): (
+        "task=first_token: train seq_len=16: the same config and seed differ: mend it"
+    ),
 }
 
 
 @pytest.mark.parametrize("change", MISTAKES)
 def test_a_mistake_in_a_task_ends_a_cell_before_it_trains(task_home: Path, zoo: Zoo, change: tuple) -> None:
-    (task_home / "my_task.py").write_text(TASK.replace(*change))
+    text = TASK
+    for right, wrong in zip(change[::2], change[1::2], strict=True):
+        text = text.replace(right, wrong, 1)
+    (task_home / "my_task.py").write_text(text)
     code, said, why = zoo(*SMALL, "mixer=based", "task=first_token")
     assert code and MISTAKES[change] in said + why and not list(task_home.glob("results/*/result.json"))
 

@@ -128,7 +128,11 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
     for model in models:
         folder = results / f"{evaluations.OTHERS}{model.resolve().name}"
         settings = {"evaluation": asking.settings}
-        path = evaluations.place(folder, asking.name, settings, str(model.resolve()))
+        files = [
+            (at.name, at.stat().st_size, at.stat().st_mtime_ns) for at in sorted(model.glob("*.safetensors"))
+        ]
+        weights = f"{model.resolve()} {files}"  # to hash a large model's would take minutes
+        path = evaluations.place(folder, asking.name, settings | texts(settings), weights)
         if path.exists():
             print(f"{shown(path)} is there already")
             continue
@@ -173,24 +177,28 @@ def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str
 def _inquiries(
     records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]
 ) -> tuple[list[Inquiry], list[str]]:
-    """Return the question to each cell, without reading weights, and a line for each with a wrong config.
+    """Return the question to each cell, without reading weights, and a line for each that cannot be asked.
 
-    ValueError, one line: cells without weights or a config, a task that does not fit, no place for answers.
+    Cells without weights are named on stderr.  ValueError, one line: no cell can be asked, an answer that is
+    there is damaged, or there is no place for answers.
     """
     from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
 
     without = [at for at, r in records.items() if r.get("weights") is None or not (at / WEIGHTS).is_file()]
     if without:
-        count = f"{len(without)} of {len(records)} runs have no weights"
-        raise ValueError(f"{count}, such as {shown(without[0])}: {WEIGHTLESS}.")
+        few = f"{len(without)} of {len(records)} runs have no weights, such as {shown(without[0])}"
+        if len(without) == len(records):
+            raise ValueError(f"{few}: {WEIGHTLESS}.")
+        print(f"passed over: {few}: {WEIGHTLESS}", file=sys.stderr)
     inquiries, lost = list[Inquiry](), list[str]()
-    for folder, record in records.items():
+    for folder in [folder for folder in records if folder not in without]:
         try:
-            cell = cell_of(folder, record, trusted)
+            cell = cell_of(folder, records[folder], trusted)
+            task = _task_of(folder, cell, asking)
         except ValueError as error:
             lost.append(str(error))
         else:
-            inquiries.append(_one(folder, record, cell, asking))
+            inquiries.append(_one(folder, records[folder], cell, task, asking))
     if not inquiries:
         raise ValueError(lost[0])
     return inquiries, lost
@@ -224,13 +232,19 @@ def _unpacked(archive: Path) -> list[Path]:
     return sorted({*cell_of.values()})
 
 
-def _one(folder: Path, record: dict[str, Any], cell: Cell, asking: Question) -> Inquiry:
+def _task_of(folder: Path, cell: Cell, asking: Question) -> dict[str, Any] | None:
     try:
         task = asking.task_of(cell)
         if task is not None:
             _check_vocabulary(cell, task)
     except ValueError as error:
         raise ValueError(f"{shown(folder)}: {error}") from None
+    return task
+
+
+def _one(
+    folder: Path, record: dict[str, Any], cell: Cell, task: dict[str, Any] | None, asking: Question
+) -> Inquiry:
     settings = {"evaluation": asking.settings} | ({"task": task} if task else {})
     head = {
         "evaluation": asking.name,
@@ -321,6 +335,7 @@ def _print_tables(inquiries: Sequence[Inquiry], name: str, form: str) -> None:
 
 def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:
     """Return the answers, and the facts about the data of the question (`made_from`)."""
+    import pandas as pd
     import torch
 
     from zoo.evaluation.base import Evaluation
@@ -335,7 +350,10 @@ def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:
     if one.task is not None:
         trained = replace(trained, task=task_of(one.cell.with_task(one.task)))
     with surroundings(one.cell.trainer.threads):
-        return evaluation.table(trained), dict(evaluation.made_from(trained))
+        table = evaluation.table(trained)
+        if not isinstance(table, pd.DataFrame) or not len(table.columns) or {"run_id", "mixer"} & {*table}:
+            raise ValueError("table() must return a DataFrame with columns, none of them run_id or mixer.")
+        return table, dict(evaluation.made_from(trained))
 
 
 if __name__ == "__main__":

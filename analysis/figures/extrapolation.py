@@ -88,7 +88,10 @@ def _reach(answers: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each point and varied setting: the largest value at which each seed holds a level."""
     rows = [
         {"point": point, "varied": varied}
-        | {name: written(np.sort(part.groupby("run_id")[name].max().to_numpy(float))) for name in HOLDS}
+        | {
+            name: written(np.sort([max(held[name].tolist()) for _, held in part.groupby("run_id")]))
+            for name in HOLDS
+        }
         for (point, varied), part in _parts(answers, ["point", "varied"])
     ]
     return pd.DataFrame(rows)

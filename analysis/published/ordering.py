@@ -90,7 +90,7 @@ def tau(verdicts: pd.DataFrame) -> float:
 
 def _best(points: pd.DataFrame, budgets: np.ndarray, x: str) -> np.ndarray:
     within = points[x].to_numpy(float)[None] <= budgets[:, None]
-    means = points.get("mean", points["accuracy"]).to_numpy(float)
+    means = points["mean" if "mean" in points else "accuracy"].to_numpy(float)
     return points["accuracy"].to_numpy(float)[np.where(within, means[None], -np.inf).argmax(axis=1)]
 
 

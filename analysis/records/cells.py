@@ -149,7 +149,11 @@ def load_names(table: pd.DataFrame, *, tests: bool = True) -> list[str]:
     several = len(set(asked)) > 1
     if several or not tests:
         parts.pop("state_seq_len", None)  # the slices contain it
-    named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
+    usual = {"task.loss": "answers"}  # the word of a setting that records name only where it is another
+    named = [
+        [f"{name.removeprefix('task.')}={value or usual.get(name, 'null')}" for value in parts[name]]
+        for name in parts
+    ]
     named += [asked] if several and tests else []
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from zoo.common.checks import one_line
 from zoo.results import store
-from zoo.results.home import places, text
+from zoo.results.home import empty, places, text
 
 from .older import filled
 
@@ -198,4 +198,4 @@ def _nothing(home: str, sources: Sources) -> str:
             f"all {len(sources.failures)} cells in {home} failed, {first.run_id}: {first.first} "
             "(run their command again)."
         )
-    return f"results folder {home} holds no finished cell: run `python -m zoo.run` first."
+    return empty(Path(home))

@@ -33,7 +33,7 @@ def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     steps = pd.concat([rows.groupby("run_id", as_index=False).agg(last=("step", "max")), ended])
     steps["off"] = steps["run_id"].isin(first.index)
     steps["step"] = steps["run_id"].map(first).fillna(steps["last"]).astype(int)
-    return steps[["run_id", "step", "off"]]
+    return steps.loc[:, ["run_id", "step", "off"]]
 
 
 def soonest(cells: pd.DataFrame) -> pd.DataFrame:

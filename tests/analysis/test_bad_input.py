@@ -106,7 +106,9 @@ def test_a_single_point_and_all_diverged() -> None:
 
 def test_mixers_that_were_trained_in_different_ways_are_noted() -> None:
     rows = table(seeds=1)
-    longer = rows.assign(**{"optim.max_epochs": rows["mixer"].map({"based": 64.0, "mamba": None}).fillna(8.0)})
+    longer = rows.assign(
+        **{"optim.max_epochs": rows["mixer"].map({"based": 64.0, "mamba": None}).fillna(8.0)}
+    )
     [note] = pareto(longer.assign(**{"optim.weight_decay": rows["lr"], "optim.eval_batch_size": 7})).notes
     assert note == "not all mixers were trained alike: optim.max_epochs (8, 64). --where keeps one kind."
     assert pareto(longer.loc[rows["mixer"] != "based"]).notes == []

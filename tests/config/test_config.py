@@ -61,6 +61,10 @@ def test_null_for_a_group_is_as_if_the_word_were_left_out():
     assert COMPOSER.hydras(["mixer=based,mamba", *null]) == COMPOSER.hydras(["mixer=based,mamba"])
     with pytest.raises(ValueError, match=r"unknown key optim\.foo"):
         COMPOSER.cell(["mixer=based", *null, "optim={foo: 1}"])
+    with pytest.raises(
+        ValueError, match=r"an argument of an optimizer takes a plus: \+optim\.momentum=0\.9\."
+    ):
+        COMPOSER.cell(["mixer=based", "optim.momentum=0.9"])
 
 
 def test_a_copy_from_the_cache_shares_nothing():

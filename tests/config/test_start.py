@@ -14,6 +14,7 @@ from tests.command import SMALL, Zoo
 from tests.registry import compose, composer
 from zoo import run as command
 from zoo.config.cell import Cell
+from zoo.launch.describe import describe
 from zoo.launch.display import words_apart
 from zoo.launch.sweep import _in_order, waves
 from zoo.model import outline
@@ -109,6 +110,7 @@ REFUSED = {
     "d_model=8": "embedding is 128x16 there and 128x8 here",
     "mixer.bias=false": "blocks.1.mixer.qkv.proj.bias 48 has no place in it",
     "mixer=gla": "has no place in it",
+    "mixer.num_heads=4": "mixer.num_heads is 1 there and 4 here",
     "n_layers=4": "blocks.2.mixer.conv.weight 3x16 is not there",
     "task.vocab_size=256": "embedding is 128x16 there and 256x16 here",
 }
@@ -123,6 +125,12 @@ def test_weights_that_do_not_fit_are_refused(trained: Path, zoo: Zoo, word: str)
         err = zoo.refused(*SMALL, *mixer, word, start)
         assert err.startswith(f"start ({run_id}) does not fit") and REFUSED[word] in err
     assert not Path("results").exists()
+
+
+def test_other_positions_than_the_start_has_are_said(trained: Path):
+    start = f"start={trained}/results/{records(trained)['attention']['run_id']}"
+    cell = COMPOSER.cell([*SMALL, "mixer=sliding_window", "mixer.bias=true", "mixer.position=rope", start])
+    assert describe(cell)["start"].endswith("; mixer.position is none there and rope here")
 
 
 def test_integer_weights_are_refused():

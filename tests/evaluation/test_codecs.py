@@ -154,6 +154,8 @@ REFUSED = [
     (lambda: Form("int4", "row"), "scale (='row') must be one of"),
     (lambda: Form("int4", rounding="up"), "rounding (='up') must be one of"),
     (lambda: Form("int4", every=0), "every (=0) must be at least 1"),
+    (lambda: Form("int4", every=2.5), "every (=2.5) must be a whole number."),  # type: ignore[arg-type]
+    (lambda: Form("int4", zero_point="no"), "zero_point (='no') must be true or false."),  # type: ignore[arg-type]
     (lambda: Form("mxfp4", zero_point=True), "needs a format of whole numbers, not mxfp4"),
     (lambda: Form("mxfp4", rounding="noise"), "rounding (='noise') needs whole numbers, every token"),
     (lambda: Form("int4", "none"), "scale (='none') is for plain formats"),

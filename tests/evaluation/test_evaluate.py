@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,9 +17,10 @@ from tests.evaluation.conftest import Ask
 from tests.training.tiny import segment
 from zoo import evaluate
 from zoo.evaluation.base import Evaluation
-from zoo.evaluation.trained import Trained
+from zoo.evaluation.trained import Trained, cell_of, record_of
 from zoo.results import archive, evaluations, load, load_evaluations
 from zoo.results.home import WEIGHTS
+from zoo.tasks.build import task_of
 
 YAMLS = str(Path(__file__).parent / "own")
 SCORES = "{one} evaluation=scores"
@@ -225,6 +227,30 @@ def test_a_users_evaluation_runs(one: Path, ask: Ask) -> None:
     assert row.longest == 48 and row.note == r"=1+1\x1b[2J"
 
 
+@pytest.mark.parametrize("table", [{"longest": 3}, pd.DataFrame(), pd.DataFrame({"run_id": ["mine"]})])
+def test_what_is_no_table_of_answers_is_not_written(
+    table: object, one: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    monkeypatch.setattr(Longest, "table", lambda *_: table)
+    _, errors = ask(one, "evaluation=longest", "--config-dir", YAMLS, code=1)
+    assert "table() must return a DataFrame with columns, none of them run_id or mixer." in errors
+    assert not list(one.glob("evaluations/*"))
+
+
+def test_a_cell_without_weights_does_not_stop_the_others(home: Path, ask: Ask) -> None:
+    next(home.glob("hyena-*")).joinpath(WEIGHTS).unlink()
+    printed, errors = ask(home, "evaluation=scores")
+    assert "scores: 1 answered" in printed and "passed over: 1 of 2 runs have no weights, such as" in errors
+
+
+def test_rows_of_a_question_are_not_limited_by_the_cells_own_limit(one: Path) -> None:
+    cell = cell_of(one, record_of(one))
+    limited = replace(cell, config=cell.config | {"max_examples": 2})
+    more = cell.task_settings | {"test": [{"seq_len": 20, "num_kv_pairs": 4, "num_examples": 7}]}
+    for task, rows in ((cell.task_settings | {"filler": "blank"}, 2), (more, 7)):
+        assert task_of(limited.with_task(task)).segments("test")[0].num_examples == rows
+
+
 def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> None:
     far = f"task.test=[{segment(4096, 2, 1)}]"  # longer than hyena's filters
     printed, errors = ask(home, "evaluation=scores", far, code=1)
@@ -270,7 +296,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(home: Path, ask: Ask) -> Non
         (SCORES + " task.test=[{", "cannot read task.test=[{"),
         ("{one}/config.yaml evaluation=scores", "is a file, and no whole archive"),
         ("{one}/none evaluation=scores", "does not exist: give the one zoo.run wrote to."),
-        ("{one} {bare} evaluation=scores", "1 of 2 runs have no weights, such as "),
+        ("{bare} evaluation=scores", "1 of 1 runs have no weights, such as "),
         ("{empty} evaluation=scores", "holds no trained cell: run `python -m zoo.run` first."),
     ],
 )

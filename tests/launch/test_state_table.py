@@ -60,6 +60,11 @@ def test_a_mixer_that_cannot_decode_is_not_measured(table: Table):
     assert line[1] == "64*" and line[3] == "-"
 
 
+def test_a_length_that_a_mixer_cannot_read_is_not_measured(table: Table):
+    frame = csv(table("mixer=hyena", "mixer.max_len=128", "--seq-lens", "64,1024", "--csv"))
+    assert frame.resident.notna().all() and frame.measured.isna().tolist() == [False, True]
+
+
 def test_a_model_too_large_to_run_is_not_measured(table: Table, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(state_table, "LARGEST_MEASURED", 100)
     line = rows(table(*WINDOW, "--seq-lens", "64"))[0]

@@ -64,9 +64,10 @@ def test_text_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert title.startswith("train 0: ") and chr(row[3]) + chr(row[4]) in lines[0]
 
 
-def test_a_split_is_written_as_arrays(tmp_path: Path):
-    main(["mqar", "--show", "0", "--split", "test", "--out", str(tmp_path / "rows.npz")])
-    task, arrays = build("mqar", [], seed=0), np.load(tmp_path / "rows.npz")
+def test_a_split_is_written_as_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    main(["mqar", "--show", "0", "--split", "test", "--out", str(file := tmp_path / "new" / "rows.npz")])
+    assert capsys.readouterr().out.startswith(f"wrote {file}\n")
+    task, arrays = build("mqar", [], seed=0), np.load(file)
     for i, segment in enumerate(task.segments("test")):
         batch = task.sample("test", i, range(segment.num_examples))
         parts = zip(("inputs", "positions", "answers"), batch.tensors, strict=True)
@@ -92,7 +93,8 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
         (["mqar", "--show", "-1"], "--show (=-1) must be at least 0 and at most 1000."),
         (["mqar", "--show", "99999999"], "--show (=99999999) must be at least 0 and at most 1000."),
         (["mqar", "--seed", "-1"], "seed (=-1) must be at least 0 and below 4294967296."),
-        (["mqar", "--out", "no/folder.npz"], "No such file or directory: 'no/folder.npz'"),
+        (["mqar", "--out", "/proc/rows.npz"], "No such file or directory: '/proc/rows.npz'"),
+        (["mqar", "--out", "rows.csv"], "--out (=rows.csv) is written as NumPy arrays: name a file NAME.npz"),
     ],
 )
 def test_a_mistake_is_refused_in_one_line(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]):

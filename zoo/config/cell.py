@@ -130,8 +130,12 @@ class Cell:
         return self.config["task"]
 
     def with_task(self, settings: dict[str, Any]) -> "Cell":
-        """Return the same cell with another task."""
-        return replace(self, config=self.config | {"task": settings})
+        """Return the same cell with another task; max_examples limits no segments that the task has anew."""
+        own = all(
+            settings.get(split) == self.task_settings.get(split) for split in ("train", "valid", "test")
+        )
+        limit = {} if own else {"max_examples": None}
+        return replace(self, config=self.config | {"task": settings} | limit)
 
     @property
     def results(self) -> str:

@@ -71,7 +71,10 @@ def wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
         return []
     if not key.startswith("hydra"):
         keys = frozenset(k for k in keys if not k.startswith("hydra"))
-    return [unknown("key", whole, settable(keys))]
+    line = unknown("key", whole, settable(keys))
+    if key.startswith("optim.") and line.endswith("."):  # nothing is like it
+        line = f"{line[:-1]}; an argument of an optimizer takes a plus: +{override.input_line}."
+    return [line]
 
 
 def settable(keys: Iterable[str]) -> list[str]:

@@ -7,8 +7,10 @@ from zoo.mixers.state import peak
 from zoo.model import SequenceModel, outline
 from zoo.tasks.build import task_of
 from zoo.tasks.coverage import coverage
-from zoo.training.initial_weights import adapted
+from zoo.training.initial_weights import adapted, apart
 from zoo.training.truth import check_task
+
+POSITIONS = ("position", "rope_base", "rope_fraction")  # weights trained with others may be worth nothing
 
 
 def describe(cell: Cell) -> dict[str, str]:
@@ -45,7 +47,7 @@ def _precision(cell: Cell) -> dict[str, str]:
 
 def _start(cell: Cell) -> dict[str, str]:
     """Return whose weights the cell starts from, and which of them train."""
-    rows = {"start": cell.start} if cell.start else {}
+    rows = {"start": "; ".join([cell.start, *apart(cell, POSITIONS)[:1]])} if cell.start else {}
     if recipe := cell.adaptation:
         counts = adapted(cell)
         how = []

@@ -79,7 +79,10 @@ def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
     if seq_len > LONGEST_MEASURED or not model.exact_decode or model.embedding.is_meta:
         return None
     inputs = torch.arange(seq_len)[None] % len(model.embedding)
-    return held(model.extend(inputs)[1].layers[layer].mixer)
+    try:
+        return held(model.extend(inputs)[1].layers[layer].mixer)
+    except ValueError:  # longer than it was built for
+        return None
 
 
 def as_csv(entries: Sequence[Entry]) -> str:

@@ -129,6 +129,8 @@ def empty(results: Path, holds: str = "no finished cell") -> str:
     """Return one line that says that a results folder holds nothing, and where to look instead."""
     inner = others_in(results)
     hint = f"give {' or '.join(inner[:3])}, which hold some" if inner else "run `python -m zoo.run` first"
+    if results.is_dir() and is_cell(results):
+        hint = f"it is one cell, give the folder that it lies in, {shown(results.absolute().parent)}"
     return f"results folder {shown(results)} holds {holds}: {hint}."
 
 

@@ -32,7 +32,7 @@ def source(config: Mapping[str, Any]) -> dict[str, str]:
 
 def texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return `task.corpus.files` -> hash of the text in the files that settings name; {}: they name none."""
-    paths = {key: str(value) for key, value in flat("", dict(settings)) if key.endswith("corpus.files")}
+    paths = {key: str(value) for key, value in flat("", dict(settings)) if key.endswith(".files")}
     return {key: _text(json.loads(value)) for key, value in paths.items() if value.startswith("[")}
 
 

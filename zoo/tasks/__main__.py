@@ -172,14 +172,18 @@ def _answers(batch: Batch, places: Int[Tensor, "B A"], row: int) -> list[tuple[i
 def export(task: Task, split: Split, out: Path) -> None:
     """Write all examples of a split to one compressed .npz.
 
-    Its arrays: SEGMENT/inputs, SEGMENT/positions, SEGMENT/answers and SEGMENT/GROUP.
+    Its arrays: SEGMENT/inputs, SEGMENT/positions, SEGMENT/answers and SEGMENT/GROUP.  ValueError: no .npz.
     """
+    if out.suffix != ".npz":
+        raise ValueError(f"--out (={out}) is written as NumPy arrays: name a file NAME.npz.")
     arrays = {}
     for i, segment in enumerate(task.segments(split)):
         batch = task.sample(split, i, range(segment.num_examples))
         fields = dict(zip(Batch._fields, batch.tensors, strict=False)) | dict(batch.groups)
         arrays |= {f"{segment.name}/{name}": part.numpy() for name, part in fields.items()}
+    out.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(out, **arrays)
+    print(f"wrote {out}")
 
 
 def _parser() -> argparse.ArgumentParser:

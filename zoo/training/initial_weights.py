@@ -19,6 +19,7 @@ from zoo.model.low_rank import Trainable
 from zoo.model.recipe import adapt
 from zoo.results import store, weights
 from zoo.results.home import shown
+from zoo.results.reading import configured
 
 MIXER = "mixer"  # blocks.N.mixer: the part of a model that may differ from the start's
 STARTLESS = "adapts weights that are trained: give start=RUN, a finished cell's folder."
@@ -30,11 +31,30 @@ def refusal(cell: Cell) -> str | None:
         return f"adaptation={cell.choices['adaptation']} {STARTLESS}" if cell.adaptation else None
     try:
         fresh = _fresh(_expected(cell), outline(cell), cell)
+        if heads := apart(cell, ["num_heads"]):  # no shape tells them apart
+            raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {heads[0]}.")
         if cell.adaptation:
             adapted(cell, fresh)
     except ValueError as error:
         return str(error)
     return None
+
+
+def apart(cell: Cell, keys: Collection[str]) -> list[str]:
+    """Return the settings of mixers among `keys` that the start has otherwise: "mixer.position is rope there
+    and none here"; none where the start's config cannot be read."""
+    place, start = cell.start_place, cell.parent
+    try:
+        start = start or configured(place, record_of(place))
+    except (ValueError, OSError):
+        return []
+    pairs = [*zip(start.layers, cell.layers, strict=False)]
+    return [
+        f"mixer.{key} is {there[key]} there and {here[key]} here"
+        for key in keys
+        for there, here in pairs
+        if key in there and key in here and there[key] != here[key]
+    ]
 
 
 def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trainable:

@@ -20,7 +20,7 @@ from zoo.mixers.state import held
 from zoo.model import SequenceModel
 from zoo.tasks.around import inmost
 from zoo.tasks.base import SPLITS, Task
-from zoo.tasks.laws import FEW, Subject, ranges, shapes_and_types
+from zoo.tasks.laws import FEW, Subject, ranges, shapes_and_types, the_same_bytes_whatever_the_batch
 
 if TYPE_CHECKING:
     from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
@@ -39,11 +39,12 @@ def check_run(run: "Run") -> None:
 
 
 def check_task(task: Task, name: str) -> None:
-    """Raise ValueError, one line, if the first rows of a segment cannot be trained on or scored."""
+    """Raise ValueError, one line, if first rows cannot be trained on, scored or made a second time."""
     few = min(FEW, *(segment.num_examples for split in SPLITS for segment in task.segments(split)))
     with torch.random.fork_rng(devices=[]):
         subject = Subject(lambda _: inmost(task), few)
-        if wrong := violation(shapes_and_types(subject)) or violation(ranges(subject)):
+        laws = (shapes_and_types, ranges, the_same_bytes_whatever_the_batch)
+        if wrong := next(filter(None, (violation(law(subject)) for law in laws)), None):
             raise ValueError(f"task={name}: {wrong}: mend it (all laws: python -m zoo.tasks --laws {name}).")
 
 

@@ -1,6 +1,7 @@
 """A trained cell and a Hugging Face model with the same weights have the same forgetting curve."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -263,6 +264,11 @@ def test_the_command_evaluates_a_hugging_face_model_once(llama: Path, tmp_path: 
     above = json.loads(path.read_text().partition("\n")[0].removeprefix("# "))["made_from"]
     assert above["corpus"] == "files" and above["sha256"] == above["same.sha256"] != above["words.sha256"]
     assert "is there already" in ask(*complete)[0]
+    other.write_text("Yet other words, as many as are needed.")
+    assert "rows\nfine 0" in ask(*complete)[0]
+    [weights] = llama.glob("*.safetensors")
+    os.utime(weights, ns=(1, 1))  # as if it were another file
+    assert "rows\nfine 0" in ask(*complete)[0]
 
     for wrong, message in [
         (words, "name the text: evaluation.corpus.files=[book.txt]."),

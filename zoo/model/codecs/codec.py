@@ -4,7 +4,7 @@ R rows; a row is all that one sequence keeps of a sum, or one entry (token) of a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 
 import torch
@@ -19,6 +19,7 @@ NO_SCALE = "none"
 SCALES = ("tensor", "head", "key", "value", "block", NO_SCALE)
 ROUNDINGS = ("nearest", "stochastic", "feedback")
 PREDICTIONS = ("noise", "threshold")
+KINDS = {int: "a whole number", bool: "true or false", str: "a word"}
 SCALE_BITS, POWER_BITS, BLOCK_BITS = 16, 8, 8  # bfloat16, e8m0, e4m3
 Rows = Float[Tensor, "R *dims"]
 
@@ -56,6 +57,9 @@ class Form:
         one_of("scale", self.scale, SCALES)
         one_of("rounding", self.rounding, (*ROUNDINGS, *PREDICTIONS))
         one_of("residual", self.residual, tuple(FORMATS))
+        for field in fields(self)[1:]:
+            if type(value := getattr(self, field.name)) is not type(field.default):
+                raise ValueError(f"{field.name} (={value!r}) must be {KINDS[type(field.default)]}.")
         at_least("every", self.every, 1)
         at_least("block", self.block, 1)
         if self.zero_point and not FORMATS[self.format].whole:
