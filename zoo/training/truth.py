@@ -6,7 +6,7 @@ is about to train, a user's too, on a few tokens.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from zoo.mixers.state import held
 from zoo.model import SequenceModel
 from zoo.tasks.around import inmost
 from zoo.tasks.base import SPLITS, Task
-from zoo.tasks.laws import FEW, Subject, ranges, shapes_and_types, the_same_bytes_whatever_the_batch
+from zoo.tasks.laws import FEW, Subject, ranges, same, shapes_and_types
 
 if TYPE_CHECKING:
     from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
@@ -43,9 +43,16 @@ def check_task(task: Task, name: str) -> None:
     few = min(FEW, *(segment.num_examples for split in SPLITS for segment in task.segments(split)))
     with torch.random.fork_rng(devices=[]):
         subject = Subject(lambda _: inmost(task), few)
-        laws = (shapes_and_types, ranges, the_same_bytes_whatever_the_batch)
-        if wrong := next(filter(None, (violation(law(subject)) for law in laws)), None):
+        reasons = (violation(law(subject)) for law in (shapes_and_types, ranges, _made_again))
+        if wrong := next(filter(None, reasons), None):
             raise ValueError(f"task={name}: {wrong}: mend it (all laws: python -m zoo.tasks --laws {name}).")
+
+
+def _made_again(subject: Subject) -> Iterator[str]:
+    """Yield a line if first rows are others when they are made a second time."""
+    segment, batch = subject.of("train")[0]
+    if not same(subject.task.sample("train", 0, range(subject.few)), batch):
+        yield f"train {segment.name}: the same config and seed differ"
 
 
 @torch.no_grad()
