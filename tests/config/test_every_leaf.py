@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -216,13 +217,13 @@ RUN_LEAVES = [path for path, _ in leaves(COMPOSER.cell(TINY).config) if not path
 
 
 @pytest.mark.parametrize("path", RUN_LEAVES)
-def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_leaf_changes_what_a_training_does(path: str):
     for context in CONTEXTS:
         cell = COMPOSER.cell([*TINY, *context])
         before = dict(leaves(cell.config))
         if path not in before:
             continue
-        unchanged = _run_prints(cell, tmp_path, monkeypatch)
+        unchanged = _run_prints(cell.overrides)
 
         def changed(value: Any, context: tuple[str, ...] = context) -> Cell:
             word = "null" if value is None else value
@@ -236,38 +237,29 @@ def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypa
 
         tried = [*MORE.get(path.rpartition(".")[2], []), *others(before[path], complaint)]
         valid = (value for value in tried if not complaint(value))
-        if any(_run_prints(changed(value), tmp_path, monkeypatch) != unchanged for value in islice(valid, 3)):
+        if any(_run_prints(changed(value).overrides) != unchanged for value in islice(valid, 3)):
             return
     pytest.fail(f"{path} changes nothing")
 
 
-RUNS: dict[tuple[str, ...], list[Any]] = {}
-
-
-def _run_prints(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    if cell.overrides not in RUNS:
-        RUNS[cell.overrides] = _run(cell, place, monkeypatch)
-    return RUNS[cell.overrides]
-
-
-def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+@cache
+def _run_prints(words: tuple[str, ...]) -> list[Any]:
     """Train, and return metrics, shapes of the batches, threads, checkpoints and the folder."""
+    cell = COMPOSER.cell(words)
     shapes: list[Any] = []
     forward, save = SequenceModel.forward, checkpoint.save
-    with monkeypatch.context() as patch:
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             SequenceModel,
             "forward",
             lambda m, *x: shapes.append((x[0].shape, torch.get_num_threads())) or forward(m, *x),
         )
         patch.setattr(checkpoint, "save", lambda *a: shapes.append("saved") or save(*a))
-        folder = place / str(len(list(place.iterdir())))
-        folder.mkdir()
         try:
-            outcome = train.train(cell, folder)
+            outcome = train.train(cell, Path(place))
         except ValueError as error:  # a device that this machine lacks
             return [str(error)]
-    metrics = (folder / "metrics.csv").read_text()
+        metrics = Path(place, "metrics.csv").read_text()
     return [
         cell.folder.parent,
         shapes,

@@ -27,21 +27,9 @@ def heads_first(*tensors: Tensor) -> list[Tensor]:
     return [x.transpose(1, 2) for x in tensors]
 
 
-def flash_attn_func(
-    q,
-    k,
-    v,
-    dropout_p=0.0,
-    softmax_scale=None,
-    causal=False,
-    window_size=(-1, -1),
-    softcap=0.0,
-    alibi_slopes=None,
-    deterministic=False,
-    return_attn_probs=False,
-):
+def flash_attn_func(q, k, v, *, causal=False, window_size=(-1, -1), alibi_slopes=None, deterministic=False):
     """[B T H C]; a query sees window_size[0] keys before its own and window_size[1] after; bottom right."""
-    assert dropout_p == softcap == 0 and softmax_scale is None and not return_attn_probs and not deterministic
+    assert not deterministic
     assert alibi_slopes is None or alibi_slopes.dtype == torch.float32
     q, k, v = heads_first(q, k, v)
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))

@@ -1,8 +1,7 @@
 """Workers share the cards: one worker for each card, and each sees its own alone."""
 
 import os
-from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -39,31 +38,17 @@ def test_the_next_worker_gets_the_least_used_card(taken: list[str | None], next_
     assert cards.least_used([], taken) is None
 
 
-class Context:
-    """A multiprocessing context that starts no process and records the card of each worker."""
-
-    def __init__(self) -> None:
-        self.cards: list[Any] = []
-
-    def Pipe(self, duplex: bool) -> tuple[Any, Any]:
-        return object(), SimpleNamespace(close=lambda: None)
-
-    def Process(self, target: Any, args: tuple[Any, ...], daemon: bool) -> Any:
-        self.cards.append(args[3])
-        return SimpleNamespace(start=lambda: None)
-
-
 def test_each_worker_gets_a_card_and_frees_it_when_it_ends(four: None):
-    context = Context()
-    pool = Pool(context, 4, SimpleNamespace(started=lambda *cells: None))  # pyright: ignore
+    context = Mock(Pipe=lambda duplex: (Mock(), Mock()))  # it starts no process
+    pool = Pool(context, 4, Mock())
     pool.cards = cards.cards()
     for seed in range(4):
         pool._start(Group((tiny(trainer="gpu", seed=seed),)))
-    assert context.cards == ["0", "1", "2", "3"]
     del pool.running[list(pool.running)[2]]
     for cell in (tiny(trainer="gpu", seed=5), tiny(seed=6)):
         pool._start(Group((cell,)))
-    assert context.cards[4:] == ["2", None]
+    given = [call.kwargs["args"][3] for call in context.Process.call_args_list]
+    assert given == ["0", "1", "2", "3", "2", None]
 
 
 def test_a_worker_sees_only_its_card(monkeypatch: pytest.MonkeyPatch):

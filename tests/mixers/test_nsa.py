@@ -9,7 +9,6 @@ import torch
 
 from tests.mixers.built import built, tokens, two_layers
 from zoo.kernels.compressed_attention import block_importance, compressed_attention, selected_blocks
-from zoo.mixers.base import Mixer
 
 SHAPES: list[dict[str, Any]] = [
     {"compress_block_size": 8, "compress_stride": 8, "block_size": 8},
@@ -19,17 +18,13 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def selecting(**changes: Any) -> Mixer:
-    """Build a mixer whose gates are open for the selected branch alone."""
-    mixer = built("NSA", top_k=4, window=5, num_kv_heads=1, **changes)
-    torch.nn.init.zeros_(mixer.gate.weight)
-    mixer.gate.bias.data = torch.tensor([-1e3, 1e3, -1e3], dtype=torch.float64).repeat(mixer.num_heads)
-    return mixer
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_selected_branch_reads_whole_blocks_the_fixed_ones_always(shape: dict[str, Any]):
-    mixer, x = selecting(**shape), tokens(45, batch=1).requires_grad_()
+    """The gates are open for the selected branch alone."""
+    mixer = built("NSA", top_k=4, window=5, num_kv_heads=1, **shape)
+    torch.nn.init.zeros_(mixer.gate.weight)
+    mixer.gate.bias.data = torch.tensor([-1e3, 1e3, -1e3], dtype=torch.float64).repeat(mixer.num_heads)
+    x = tokens(45, batch=1).requires_grad_()
     size, initial, local = mixer.block_size, mixer.initial_blocks, mixer.local_blocks
     free = set()
     for t, row in enumerate(mixer(x)[0]):

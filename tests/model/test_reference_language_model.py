@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.analysis.study import batch
 from tests.definitions.deltanet import rms
 from tests.independence import off_neutral, statement
 from tests.model.test_blocks import layer_norm
 from tests.registry import composer
-from zoo.config import command_line
 from zoo.mixers.attention import Attention
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, model_from_config
@@ -20,15 +20,11 @@ VOCAB, SHRUNK = 40, ("d_model=16",)
 PLAIN = ("mamba", "mamba2")
 
 
-def cells() -> dict[str, list[str]]:
-    """Return the words of the first cell of each mixer of the figure."""
-    args = command_line.parser().parse_args(["-m", "sweep=based_fig2"])
-    rows, _ = command_line.spanned(COMPOSER, args)
-    return {next(word for word in row if word.startswith("mixer="))[6:]: row for row in reversed(rows)}
-
-
 COMPOSER = composer()
-CELLS = cells()
+# the words of the first cell of each mixer of the figure
+CELLS = {
+    next(word for word in row if word.startswith("mixer="))[6:]: row for row in reversed(batch("based_fig2"))
+}
 
 
 def model_of(name: str) -> SequenceModel:

@@ -6,6 +6,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,7 +17,6 @@ from zoo.config.cell import Cell
 from zoo.launch.grouping import Group, groups
 from zoo.launch.process_pool import Pool
 from zoo.model import build_model
-from zoo.results.outcome import Progress
 from zoo.training.population.stack import Stack, Unstackable
 
 
@@ -85,17 +85,8 @@ def test_a_setting_of_a_module_that_differs_is_refused_with_its_name():
         Stack(models)
 
 
-class Silent:
-    """A listener of a Pool that ignores every event."""
-
-    def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
-    def progress(self, cell: Cell, at: Progress) -> None: ...
-    def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
-    def failed(self, cell: Cell, reason: str) -> None: ...
-
-
 def test_a_population_whose_process_dies_is_tried_once_more_and_then_each_cell_alone(tmp_path: Path):
-    pool = Pool(None, 1, Silent())
+    pool = Pool(None, 1, Mock())
     group = Group(tuple(grid(3, results=str(tmp_path))))
     assert pool._group_ended(group, -signal.SIGKILL, None) == []
     again = pool.waiting.pop()
@@ -139,10 +130,7 @@ def note(cell: Cell, population: dict[str, Any]) -> None:
         None,  # a pipe
     ],
 )
-def test_a_damaged_note_of_a_population_is_ignored(
-    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_damaged_note_of_a_population_is_ignored(text: str | None, cwd: Path):
     cells = grid(2, population=2)
     cells[0].folder.mkdir(parents=True)
     path = cells[0].folder / "env.json"

@@ -2,12 +2,12 @@
 
 import csv
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from zoo.config.cell import Cell
 from zoo.results.record import Outcome
@@ -87,10 +87,13 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 def _assert_close(a: Any, b: Any, tolerance: float, name: str) -> None:
-    mine, theirs = dict(_leaves(a, name)), dict(_leaves(b, name))
+    def empty(node: Any) -> bool:
+        return isinstance(node, dict | list | tuple) and not node
+
+    mine, theirs = (dict(tree_flatten_with_path(tree, is_leaf=empty)[0]) for tree in (a, b))
     assert mine.keys() == theirs.keys()
-    for path, x in mine.items():
-        y = theirs[path]
+    for keys, x in mine.items():
+        y, path = theirs[keys], name + keystr(keys)
         if isinstance(x, torch.Tensor):
             assert x.dtype == y.dtype and x.shape == y.shape, path
             assert torch.allclose(x, y, rtol=tolerance, atol=tolerance), (path, float((x - y).abs().max()))
@@ -98,11 +101,3 @@ def _assert_close(a: Any, b: Any, tolerance: float, name: str) -> None:
             assert math.isclose(x, y, rel_tol=tolerance, abs_tol=tolerance) or (x != x and y != y), path
         else:
             assert x == y, path
-
-
-def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(node, dict | list | tuple) and node:
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _leaves(value, f"{path}.{key}")
-    else:
-        yield path, node
