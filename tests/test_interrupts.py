@@ -36,13 +36,9 @@ TRIES, MOMENTS = 2, 40
 # What is raised where it is dropped
 
 
-class Marked:
-    pass
-
-
 def drop(number: int) -> None:
     """A signal in the callback of a weak reference, as one that comes amid an import."""
-    marked = Marked()
+    marked = set[int]()
     kept = weakref.ref(marked, lambda _: os.kill(os.getpid(), number))
     del marked
     assert kept() is None

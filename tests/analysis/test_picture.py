@@ -215,17 +215,12 @@ def test_the_frontier_has_a_band_and_each_point_its_share(shown: Pareto, both: F
     assert marks and not [text for text in marks if "drawn again" in text]
 
 
-def crowd(copies: int) -> pd.DataFrame:
-    table = fake.table(seeds=1).query("lr == 0.003")
-    more = [
-        table.assign(**{c: table[c] + f" {i}" for c in ("label", "mixer", "point", "run_id")})
-        for i in range(copies)
-    ]
-    return pd.concat(more, ignore_index=True)
-
-
 def test_many_series_are_named_by_family_with_a_panel_for_each_series() -> None:
-    shown = pareto(crowd(2), of=["seq_len=64,num_kv_pairs=8"])
+    table = fake.table(seeds=1).query("lr == 0.003")
+    twice = [
+        table.assign(**{c: table[c] + f" {i}" for c in ("label", "mixer", "point", "run_id")}) for i in (0, 1)
+    ]
+    shown = pareto(pd.concat(twice, ignore_index=True), of=["seq_len=64,num_kv_pairs=8"])
     pictures = shown.pictures()
     assert set(pictures) == {"", "mixers"}
     texts = legend_texts(pictures[""])

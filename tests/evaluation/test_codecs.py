@@ -1,9 +1,10 @@
 """Number formats value by value, their bits by hand, and one mixer decoded independently, in numpy."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from tests.command import refusal
 from tests.evaluation.test_state_bits_laws import model_of, tokens
@@ -21,11 +22,7 @@ def ladder(exponents: range, steps: int, least: float) -> list[float]:
 
 
 VALUES = {
-    "int8": list(range(128)),
-    "int6": list(range(32)),
-    "int4": [0, 1, 2, 3, 4, 5, 6, 7],
-    "int3": [0, 1, 2, 3],
-    "int2": [0, 1],
+    **{f"int{bits}": list(range(2 ** (bits - 1))) for bits in (8, 6, 4, 3, 2)},
     "mxfp4": [0, 0.5, 1, 1.5, 2, 3, 4, 6],
     "nvfp4": [0, 0.5, 1, 1.5, 2, 3, 4, 6],
     "mxfp6": ladder(range(3), 8, 1.0),
@@ -172,10 +169,7 @@ def test_bad_input_is_one_line(make, words: str) -> None:
 
 
 def test_a_format_that_the_device_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lacking(*given: object, **more: object) -> Tensor:
-        raise TypeError("no float8 here\nsecond line")
-
-    monkeypatch.setattr(torch, "zeros", lacking)
+    monkeypatch.setattr(torch, "zeros", Mock(side_effect=TypeError("no float8 here\nsecond line")))
     with pytest.raises(ValueError, match=r"^cpu has no fp8_e4m3 \(no float8 here\)\.$"):
         check_device([Form("fp8_e4m3", residual="int8")], torch.device("cpu"))
 

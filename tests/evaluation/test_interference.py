@@ -6,21 +6,11 @@ import pytest
 import torch
 
 from tests.command import refusal
+from tests.tasks import made
 from zoo.evaluation.interference import Interference, kinds
 from zoo.evaluation.trained import Trained
-from zoo.tasks.base import Batch
+from zoo.tasks.base import SPLITS, Batch
 from zoo.tasks.mqar_overwrite import OverwrittenMQAR
-
-
-def overwrite(*loads: tuple[int, int, int], vocab_size: int = 24, rows: int = 40) -> OverwrittenMQAR:
-    entries = [
-        {"seq_len": seq_len, "num_kv_pairs": pairs, "overwrites": more, "num_examples": rows}
-        for seq_len, pairs, more in loads
-    ]
-    return OverwrittenMQAR(
-        seed=0, vocab_size=vocab_size, power_a=1.0, filler="safe", data="fixed", order="sequential",
-        train=entries, valid=entries, test=entries,
-    )  # fmt: skip
 
 
 def test_answers_are_classified_by_the_age_of_their_write() -> None:
@@ -31,7 +21,9 @@ def test_answers_are_classified_by_the_age_of_their_write() -> None:
 
 
 def test_shares_are_those_of_a_count_by_hand(held: Trained) -> None:
-    task = overwrite((16, 2, 0), (24, 2, 2))
+    loads = [made.pairs(n, 2) | {"overwrites": more, "num_examples": 40} for n, more in ((16, 0), (24, 2))]
+    splits = dict.fromkeys(SPLITS, loads)
+    task = made.task(OverwrittenMQAR, {}, vocab_size=24, power_a=1.0, filler="safe", **splits)
     cell = replace(held, task=task)
     table = Interference(split="test").table(cell)
     assert table["kind"].tolist() == ["0", "another", "none", "0", "1", "2", "another", "none"]

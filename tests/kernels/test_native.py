@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -352,11 +353,8 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert SCAN.absent() is None
-
-    def nobody() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
     monkeypatch.delenv("XDG_CACHE_HOME")
+    nobody = Mock(side_effect=RuntimeError("Could not determine home directory."))
     monkeypatch.setattr(Path, "home", nobody)
     forget()
     assert SCAN.absent() is None

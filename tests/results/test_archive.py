@@ -4,6 +4,7 @@ import struct
 import tracemalloc
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -85,10 +86,7 @@ def test_a_mistake_is_one_line(home: Path, cwd: Path, run: Run, words: str, mess
 
 
 def test_an_interrupted_archive_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> bytes:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(archive, "read_bytes", interrupted)
+    monkeypatch.setattr(archive, "read_bytes", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         archive.main([str(home)])
     assert [path.name for path in home.parent.iterdir()] == [home.name]

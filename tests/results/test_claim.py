@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import ENVIRONMENT
+from tests.command import ENVIRONMENT, until
 from zoo.results import lease
 from zoo.results.lease import EXPIRES, NAME, Busy, Holder
 
@@ -137,10 +137,7 @@ def test_a_claim_stays_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(lease, "BEAT", 0.01)
     with lease.held(tmp_path):
         os.utime(tmp_path / NAME, (1, 1))
-        until = time.monotonic() + 10
-        while (tmp_path / NAME).stat().st_mtime < 2 and time.monotonic() < until:
-            time.sleep(0.01)
-        assert (tmp_path / NAME).stat().st_mtime > 2
+        until(lambda: (tmp_path / NAME).stat().st_mtime > 2, None, 10)
 
 
 def test_a_holder_that_was_taken_over_ends_at_once(tmp_path: Path):

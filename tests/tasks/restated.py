@@ -6,6 +6,8 @@ A restatement takes a row's tokens and gives {position: (answer, {group: value})
 from collections import Counter
 from itertools import permutations
 
+import numpy as np
+
 Answers = dict[int, tuple[int, dict[str, int]]]
 
 
@@ -70,16 +72,11 @@ def majority(row: list[int]) -> Answers:
     return {len(tokens): (int(sum(tokens) / len(tokens) > 0.5), {})}
 
 
-def tokens_read(position: int) -> int:
-    """1 | 2 | 3-4 | 5-8 | ..."""
-    return len(bin(position)) - 2 if position else 0
-
-
 def cum_majority(row: list[int]) -> Answers:
     answers, lead = {}, 0
     for t, token in enumerate(row):
         lead += 1 if token else -1
-        answers[t] = (int(lead >= 0), {"tokens": tokens_read(t)})
+        answers[t] = (int(lead >= 0), {"tokens": t.bit_length()})  # 1 | 2 | 3-4 | 5-8 | ... tokens
     return answers
 
 
@@ -97,19 +94,7 @@ def elements(name: str) -> list[tuple[int, ...]]:
     if kind == "Z":
         return [tuple((i + shift) % n for i in range(n)) for shift in range(n)]
     everything = list(permutations(range(n)))
-    return everything if kind == "S" else [p for p in everything if cycles_parity(p) == 0]
-
-
-def cycles_parity(p: tuple[int, ...]) -> int:
-    """n minus the number of cycles, modulo 2."""
-    visited: set[int] = set()
-    cycles = 0
-    for start in range(len(p)):
-        cycles += start not in visited
-        while start not in visited:
-            visited.add(start)
-            start = p[start]
-    return (len(p) - cycles) % 2
+    return [p for p in everything if kind == "S" or np.linalg.det(np.eye(n)[list(p)]) > 0]  # the even ones
 
 
 def word_problem(row: list[int], group: str) -> Answers:
@@ -119,7 +104,7 @@ def word_problem(row: list[int], group: str) -> Answers:
     answers = {}
     for t, token in enumerate(row):
         things = [moves[token][thing] for thing in things]
-        answers[t] = (moves.index(tuple(things)), {"tokens": tokens_read(t)})
+        answers[t] = (moves.index(tuple(things)), {"tokens": t.bit_length()})
     return answers
 
 
