@@ -226,16 +226,14 @@ def test_one_command_makes_every_picture_of_every_archive(
     ],
 )
 def test_bad_input_is_one_line(
-    one_load_each: gallery.Study, tmp_path: Path, run: Run,
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "R").mkdir()
-    (tmp_path / "file").touch()
-    (tmp_path / "LOADS").symlink_to(one_load_each.home)
-    study.write(tmp_path / "LONE", [study.record("based", 0.5, slices=[(n, 8)]) for n in (64, 32)])
+    one_load_each: gallery.Study, cwd: Path, run: Run, arguments: list[str], message: str
+) -> None:
+    (cwd / "R").mkdir()
+    (cwd / "file").touch()
+    (cwd / "LOADS").symlink_to(one_load_each.home)
+    study.write(cwd / "LONE", [study.record("based", 0.5, slices=[(n, 8)]) for n in (64, 32)])
     run.refused(message, command.main, *arguments)
-    assert not (tmp_path / "nowhere").exists()
+    assert not (cwd / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "distance", "curves"])

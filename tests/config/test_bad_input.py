@@ -195,6 +195,11 @@ def test_a_damaged_or_old_file_is_refused(zoo: Zoo, mode: list[str], name: str, 
         ("mixer", "a: [", "bad.yaml, line 2: "),
         ("experiment", "# @package _global_\noptim: {max_epoch: 1}\nsead: 1", "key sead; did you mean seed?"),
         ("sweep", f"{GRID}{{mixer: based, dmodel: [16, 32]}}", "unknown key dmodel; did you mean d_model?"),
+        (
+            "sweep",
+            "# @package hydra.sweeper\naxis: {seed: [0, 1]}",
+            "unknown key hydra.sweeper.axis; did you mean hydra.sweeper.axes?",
+        ),
         ("sweep", "axes: {seed: 1}", "the first line of sweep/NAME.yaml must be '# @package _global_'."),
         (
             "sweep",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis import fake
-from tests.command import SMALL, written
+from tests.command import SMALL
 from tests.launch import test_state_table
 from tests.registry import compose, composer
 from tests.results.test_results import outcome
@@ -93,12 +93,6 @@ def test_all_cells_that_cannot_be_built_are_reported_together(planned: Planned):
     assert len(err.splitlines()) == 3
     for word in ("num_heads (=3)", "num_heads (=5)", "unknown key mixer.num_heads"):
         assert word in err
-
-
-def test_a_misspelt_key_of_a_sweep_file_is_refused(planned: Planned, tmp_path: Path):
-    written(tmp_path / "mine" / "sweep" / "mine.yaml", "# @package hydra.sweeper\naxis: {seed: [0, 1]}\n")
-    code, _, err = planned("--config-dir", str(tmp_path / "mine"), "sweep=mine")
-    assert (code, err) == (2, "unknown key hydra.sweeper.axis; did you mean hydra.sweeper.axes?\n")
 
 
 def test_columns_without_information_are_left_out(planned: Planned):

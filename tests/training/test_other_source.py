@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.command import SMALL, Zoo
+from tests.command import SMALL, Zoo, written
 from zoo import evaluate
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
@@ -49,17 +49,15 @@ scale: 1.0
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+def mine(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Yield the command, with a user's mixer that imports another file of the user."""
-    (tmp_path / "conf" / "mixer").mkdir(parents=True)
-    (tmp_path / "conf" / "mixer" / "mine.yaml").write_text(YAML)
+    written(tmp_path / "conf" / "mixer" / "mine.yaml", YAML)
     (tmp_path / "truth_mixer.py").write_text(CODE)
     (tmp_path / "beside.py").write_text("FACTOR = 1.0\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("tests.command.TOYS", tmp_path / "conf")
-    monkeypatch.chdir(tmp_path)
     forget()
-    yield Zoo(monkeypatch, capfd)
+    yield zoo
     for name in ("truth_mixer", "beside"):
         sys.modules.pop(name, None)
     forget()
@@ -95,20 +93,18 @@ def test_comments_and_docstrings_do_not_change_the_source(mine: Zoo, tmp_path: P
 
 def test_other_source_is_reported_and_rerun_replaces_the_record(mine: Zoo, tmp_path: Path):
     """The old record of the cell stays until the new one is complete."""
-    code, out, err = mine(*ONE)
-    assert (code, err) == (0, "")
+    mine.done(*ONE)
     folder = cell_of(tmp_path).folder
     record = parse((folder / "result.json").read_text(), folder)
     assert "other source" not in mine(*ONE)[1]
     (tmp_path / "beside.py").write_text("FACTOR = 2.0\n")
     forget()
-    code, out, _ = mine(*ONE)
+    out = mine(*ONE)[1]
     assert out.splitlines()[-1] == "made by other source of truth_mixer.Mine; rerun=true runs it again"
     assert json.loads((folder / "result.json").read_text()) == record
     assert evaluate.main([str(folder), "evaluation=scores", "--config-dir", str(tmp_path / "conf")]) == 0
     assert "note: made by other source of truth_mixer.Mine; the answers are" in mine.capfd.readouterr().err
-    code, out, err = mine(*ONE, "rerun=true")
-    assert (code, err, "not done again" in out) == (0, "", False)
+    assert "not done again" not in mine.done(*ONE, "rerun=true")
     again = parse((folder / "result.json").read_text(), folder)
     assert again["source"] != record["source"] and again["run_id"] == record["run_id"]
     assert again["overrides"] == record["overrides"] and "rerun" not in (folder / "config.yaml").read_text()
@@ -218,8 +214,7 @@ def test_a_checkpoint_of_other_source_is_refused(mine: Zoo, tmp_path: Path):
     message = (
         "last.ckpt was written by other source of truth_mixer.Mine: delete it, and its cell starts anew."
     )
-    code, _, err = mine(*ONE)
-    assert (code, len(err.splitlines())) == (2, 1) and message in err
+    assert message in mine.refused(*ONE)
     with pytest.raises(CellFailed, match=message):
         run_cell(cell, Mock())
     assert json.loads((cell.folder / "env.json").read_text()) == noted
@@ -227,15 +222,14 @@ def test_a_checkpoint_of_other_source_is_refused(mine: Zoo, tmp_path: Path):
     assert mine(*ONE)[0] == 0
 
 
-def test_other_text_is_other_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_other_text_is_other_source(cwd: Path):
     """The files of a task are named by its settings, and what they hold is not."""
-    monkeypatch.chdir(tmp_path)
     for name in "abc":
-        (tmp_path / name).write_text(f"{name} is a letter. " * 400)
+        (cwd / name).write_text(f"{name} is a letter. " * 400)
     cell = composer(None).cell(("mixer=based", "task=text", "task.corpus.files=[a,b,c]"))
     before = source.source(cell.config)
     assert source.source(cell.config) == before
-    (tmp_path / "b").write_text("Other text. " * 400)
+    (cwd / "b").write_text("Other text. " * 400)
     assert source.changed({"source": before}, source.source(cell.config)) == ["task.corpus.files"]
 
 
@@ -246,8 +240,7 @@ def test_an_impossible_rerun_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: 
         (("rerun=3",), "rerun (=3) must be true or false."),
         (("-m", "hydra/launcher=slurm", "rerun=true"), "rerun=true is for hydra/launcher=local: "),
     ):
-        code, _, err = mine(*words, *ONE)
-        assert (code, len(err.splitlines())) == (2, 1) and message in err
+        assert message in mine.refused(*words, *ONE)
     cell = cell_of(tmp_path, "rerun=true")
     cell.place.mkdir(parents=True)
     with (

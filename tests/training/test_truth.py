@@ -125,8 +125,7 @@ def test_the_checks_change_nothing():
     torch.testing.assert_close(dict(model.state_dict()), weights, rtol=0, atol=0)
 
 
-def test_a_wrong_state_size_fails_the_cell_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_state_size_fails_the_cell_before_training(cwd: Path, monkeypatch: pytest.MonkeyPatch):
     cell = tiny()
     kind = type(build_model(cell).mixers[-1])
     monkeypatch.setattr(kind, "state_size", lambda self, seq_len: StateSize(None, 7, 7))
@@ -136,6 +135,6 @@ def test_a_wrong_state_size_fails_the_cell_before_training(tmp_path: Path, monke
     assert "state_size says 7: mend" in error(cell.folder)
     failure = run_population(Group((cell, tiny(seed=1))), Mock())
     assert failure and "state_size says 7: mend" in failure.why
-    run = build(cell, tmp_path)
+    run = build(cell, cwd)
     run.position.step = 1  # a cell that has begun is not checked again
     check_run(run)

@@ -89,13 +89,8 @@ def test_the_command_of_a_cell_is_quoted_for_a_shell(words: list[str], left: lis
     assert shlex.split(command(words)) == ["python", "-m", "zoo.run", *(words if left is None else left)]
 
 
-def test_the_command_of_a_record_makes_its_cell_again_also_with_a_users_mixer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_conf" / "mixer").mkdir(parents=True)
-    yaml = (CONF / "mixer" / "linear_attention.yaml").read_text()
-    (tmp_path / "my_conf" / "mixer" / "mine.yaml").write_text(yaml)
+def test_the_command_of_a_record_makes_its_cell_again_also_with_a_users_mixer(cwd: Path) -> None:
+    written(cwd / "my_conf" / "mixer" / "mine.yaml", (CONF / "mixer" / "linear_attention.yaml").read_text())
     mine = composer(Path("my_conf")).cell(["mixer=mine", "lr=0.1", "results=/somewhere"])
     assert mine.words["config_dir"] == "my_conf"
     (one,) = [
