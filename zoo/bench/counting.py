@@ -21,27 +21,23 @@ def flops(run: Callable[[], object]) -> float:
     return float(counter.get_total_flops())
 
 
-def _addmm(into: Any, a: Any, b: Any, **settings: Any) -> int:
-    del into, settings
+def _addmm(_into: Any, a: Any, b: Any, **_: Any) -> int:
     return 2 * a[0] * a[1] * b[1]
 
 
-def _linear(x: Any, weight: Any, *settings: Any, **shape: Any) -> int:
-    del settings, shape
+def _linear(x: Any, weight: Any, *_: Any, **_shape: Any) -> int:
     return 2 * prod(x) * weight[0]
 
 
-def _attention(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **settings: Any) -> int:
-    del dropout, settings
+def _attention(q: Any, k: Any, v: Any, _dropout: float = 0.0, causal: bool = False, **_: Any) -> int:
     return sdpa_flop_count(q, k, v) // (1 + causal)
 
 
 def _attention_backward(
-    grad: Any, q: Any, k: Any, v: Any, y: Any, sums: Any, dropout: float, causal: bool, **settings: Any
+    _grad: Any, q: Any, k: Any, v: Any, _y: Any, _sums: Any, dropout: float, causal: bool, **_: Any
 ) -> int:
     """Return the FLOPs of five products where the forward pass has two: the scores are computed again."""
-    del grad, y, sums
-    return 5 * _attention(q, k, v, dropout, causal, **settings) // 2
+    return 5 * _attention(q, k, v, dropout, causal) // 2
 
 
 # torch's counter leaves out in-place products, oneDNN's products and CPU attention

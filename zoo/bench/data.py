@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Row, compared, larger, timed
+from zoo.bench.rows import Row, compared, timed
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
 from zoo.tasks.batches import BatchStream
@@ -32,7 +32,7 @@ def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
     if isinstance(task, MQAR) and task.num_passes == 1:
         times[NUMPY] = _numpy(task, machine, rounds)
     tokens = sum(segment.num_examples * segment.seq_len for segment in segments)
-    floor = larger(machine.moved(8 * tokens))
+    floor = machine.moved(8 * tokens)
     against = NUMPY if NUMPY in times else BY_BATCH
     sizes = f"task={cell.task} {total} rows of {tokens // total} tokens on average, batch={size}"
     return compared("data", "", sizes, "rows", timed(times, total, lambda _: floor), against, machine)

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 
 from zoo.bench.counting import flops
 from zoo.bench.flex import flex
-from zoo.bench.machine import Machine
-from zoo.bench.rows import Floor, Row, compared, larger, timed
+from zoo.bench.machine import Floor, Machine
+from zoo.bench.rows import Row, compared, timed
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.common.checks import one_line
 from zoo.config.cell import Cell
@@ -66,7 +66,7 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
         counts = {name: flops(run) for name, run in runs.items()}
         peaks = {name: peak_bytes(run, machine) for name, run in runs.items()}
     moved = 4 * (2 * x.numel() + sum(p.numel() for p in mixer.parameters()))
-    floors = {n: larger(machine.products(counts[n], place.dtype), machine.moved(moved)) for n in runs}
+    floors = {n: max(machine.products(counts[n], place.dtype), machine.moved(moved)) for n in runs}
     measured = timed(times, BATCH * seq_len, floors.__getitem__, peaks)
     sizes = f"d_model={width} seq_len={seq_len} batch={BATCH}"
     against = REFERENCE if REFERENCE in runs else "auto"
@@ -92,7 +92,7 @@ def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]
     times[AGAIN] = [TOKENS * t for t in times[AGAIN]]
     touched = sum(mixer.state_size(seq_len).touched for mixer in model.mixers)
     weights = sum(p.numel() for p in model.blocks.parameters())
-    floor = larger(machine.moved(4 * TOKENS * (2 * BATCH * touched + weights)))
+    floor = machine.moved(4 * TOKENS * (2 * BATCH * touched + weights))
     measured = timed(times, BATCH * TOKENS, lambda name: Floor() if name == AGAIN else floor)
     sizes = f"d_model={cell.d_model} seq_len={seq_len} batch={BATCH}"
     return compared("decode", cell.mixer, sizes, "tokens", measured, AGAIN, machine)

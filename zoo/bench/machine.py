@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -16,6 +17,13 @@ from zoo.training.process import now
 SIDE = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices that are multiplied
 COPIED = {"cpu": 2**28, "cuda": 2**31}  # bytes
 REPEATS = 5
+
+
+class Floor(NamedTuple):
+    """The least seconds that a machine needs (None: nothing bounds them), and what makes them up."""
+
+    seconds: float | None = None
+    made_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,16 +58,16 @@ class Machine:
         """Return the seconds of the machine's clock."""
         return now(self.kind, self.threads)
 
-    def products(self, flops: float, dtype: torch.dtype) -> tuple[float, str]:
-        """Return the seconds that `flops` operations take at the best rate, and a description."""
+    def products(self, flops: float, dtype: torch.dtype) -> Floor:
+        """Return the time that `flops` operations take at the best rate."""
         rate = self.rates.get(dtype) or _rate(self.kind, self.threads, dtype)
         name = str(dtype).removeprefix("torch.")
-        return flops / rate, f"{flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({name})"
+        return Floor(flops / rate, f"{flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({name})")
 
-    def moved(self, count: float) -> tuple[float, str]:
-        """Return the seconds that moving `count` bytes takes at the best speed, and a description."""
+    def moved(self, count: float) -> Floor:
+        """Return the time that moving `count` bytes takes at the best speed."""
         speed = self.bandwidth or _bandwidth(self.kind, self.threads)
-        return count / speed, f"{count / 1e6:.3g} MB at {speed / 1e9:.3g} GB/s"
+        return Floor(count / speed, f"{count / 1e6:.3g} MB at {speed / 1e9:.3g} GB/s")
 
 
 @cache

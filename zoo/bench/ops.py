@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from zoo.bench.flex import flex
-from zoo.bench.machine import Machine
-from zoo.bench.rows import Floor, Row, compared, larger, timed
+from zoo.bench.machine import Floor, Machine
+from zoo.bench.rows import Row, compared, timed
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.common.checks import one_line
 from zoo.kernels.cases import DTYPE, Case
@@ -111,4 +111,4 @@ def bound(case: Case, inputs: Sequence[Any], backward: bool, machine: Machine) -
     made = case.outputs * DTYPE[machine.kind].itemsize + 4 * case.states
     moved = 3 * given + 2 * made if backward else given + made
     flops = 3 * case.flops if backward else case.flops
-    return larger(machine.products(flops, DTYPE[machine.kind]), machine.moved(moved))
+    return max(machine.products(flops, DTYPE[machine.kind]), machine.moved(moved))

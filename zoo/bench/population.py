@@ -10,7 +10,7 @@ import torch
 
 from zoo.bench.counting import flops
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Floor, Row, compared, timed
+from zoo.bench.rows import Row, compared, timed
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
 from zoo.model import weights_dtype
@@ -37,8 +37,8 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
         work = sum(part * flops(partial(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
     dtype = torch.bfloat16 if trainer.precision == "bf16-mixed" else weights_dtype(trainer)
-    seconds, made_of = machine.products(work, dtype)
-    floor = Floor(seconds=seconds, made_of=f"products of a member's step: {made_of}")
+    floor = machine.products(work, dtype)
+    floor = floor._replace(made_of=f"products of a member's step: {floor.made_of}")
     a_member = {
         name: [t / size for t in step] for (name, (size, _)), step in zip(steps.items(), times, strict=True)
     }

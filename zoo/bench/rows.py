@@ -7,15 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from zoo.bench.machine import Machine
-
-
-@dataclass(frozen=True, kw_only=True)
-class Floor:
-    """The least seconds that this machine needs (None: nothing bounds them), and what makes them up."""
-
-    seconds: float | None = None
-    made_of: str = ""
+from zoo.bench.machine import Floor, Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +19,7 @@ class Timed:
     implementation: str
     times: Sequence[float]
     units: float
-    floor: Floor = Floor()
+    floor: Floor
     loss_gap: float | None = None
     held_by: str = ""
     peak_bytes: float | None = None
@@ -69,12 +61,6 @@ class Row:
     clock: str
     versions: str
     of_attention: float | None = None
-
-
-def larger(*bounds: tuple[float, str]) -> Floor:
-    """Return the larger of the bounds as a floor."""
-    seconds, made_of = max(bounds)
-    return Floor(seconds=seconds, made_of=made_of)
 
 
 def timed(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.bench.rows import Row, Timed, compared
 from zoo.bench.steps import Call, form_of, processes
 from zoo.common.checks import one_line
 from zoo.config.cell import Cell
@@ -98,15 +98,14 @@ def _timed(
     name: str, got: Measured, other: Measured, counts: Sequence[int], size: int, machine: Machine
 ) -> Timed:
     """Return the times of `counts` steps of each segment, summed from the measured times."""
-    form = form_of(name)
     rounds = zip(*got.times, strict=True)
     work = sum(n * f for n, f in zip(counts, got.flops, strict=True))
-    seconds, made_of = machine.products(work, form.dtype)
+    floor = machine.products(work, form_of(name).dtype)
     return Timed(
         implementation=name,
         times=[sum(n * t for n, t in zip(counts, turn, strict=True)) for turn in rounds],
         units=sum(counts) * size,
-        floor=Floor(seconds=seconds, made_of=f"products of this form: {made_of}"),
+        floor=floor._replace(made_of=f"products of this form: {floor.made_of}"),
         loss_gap=None if got is other else got.gap(other),
         held_by=got.held_by[counts.index(1)] if sum(counts) == 1 else "",
         peak_bytes=got.peak_bytes,
