@@ -40,15 +40,15 @@ def measure(what: str, cells: Sequence[Cell], options: Namespace) -> Rows:
 
 def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     """Return the device and the threads of all cells."""
-    trainers = [cell.trainer for cell in cells]
-    places = {(trainer.device, trainer.threads) for trainer in trainers}
+    places = {(cell.trainer.device, cell.trainer.threads) for cell in cells}
     if len(places) > 1:
         raise ValueError(
             "one table is of one device and number of threads: give one trainer and trainer.threads."
         )
-    if trainers[0].device == "cuda" and not torch.cuda.is_available():
+    [(kind, threads)] = places
+    if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(NO_CUDA)
-    return places.pop()
+    return kind, threads
 
 
 def _train(cells: Sequence[Cell], machine: Machine, options: Namespace) -> Rows:

@@ -1,7 +1,7 @@
 """Give one GPU of this machine to each worker: a cell that trains on a GPU sees only its own."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from zoo.config.cell import Cell
 
@@ -26,9 +26,8 @@ def cards() -> list[str]:
     return [str(i) for i in range(cuda.device_count())]
 
 
-def least_used(names: Sequence[str], taken: Iterable[str | None]) -> str | None:
+def least_used(names: Sequence[str], taken: Sequence[str | None]) -> str | None:
     """Return the card of the next worker, the first of those with the fewest workers; None: no cards."""
-    taken = list(taken)
     return min(names, key=taken.count, default=None)
 
 

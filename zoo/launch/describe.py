@@ -62,8 +62,8 @@ def _start(cell: Cell) -> dict[str, str]:
 
 def _cut_off(layers: list[dict[str, Any]], chosen: int) -> dict[str, str]:
     """Note a stack that ends within its pattern of layers: on a convolution, say, with no mixer after it."""
-    periods = (p for p in range(1, len(layers) + 1) if all(x == layers[i % p] for i, x in enumerate(layers)))
-    period = next(periods)
+    periods = range(1, len(layers) + 1)
+    period = next(p for p in periods if all(x == layers[i % p] for i, x in enumerate(layers)))
     if len(layers) % period == 0 or layers[-1] == layers[chosen]:
         return {}
     whole = -(-len(layers) // period) * period

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,6 +26,7 @@ from zoo.tasks.build import task_of
 from zoo.training.initial_weights import adapted
 
 KINDS = ("cpu", "gpu")
+MOST_POINTS = 5  # of earlier cells, whose speeds are looked at
 LEAST_STEPS = 100  # of an earlier cell, before it tells how fast a step is: a shorter one is mostly start-up
 # Without an earlier cell: seconds per step, and operations per second (on a CPU: per thread).  With small
 # models a GPU waits for its next kernel most of the time.  Right within a factor of about five.
@@ -82,7 +83,7 @@ class Clock:
         for _, record in reading if folder.is_dir() else ():
             if record["steps"] >= LEAST_STEPS and record["wall_seconds"] > 0:
                 self._records[record["accelerator"]].append(record)
-        self._rates: dict[tuple[str, str], float | None] = {}
+        self._rate = cache(self._measured_rate)
         self.unread = reading.wrong  # a line on each record that cannot be read
 
     def seconds(self, cell: Cell, work: Cost, kind: str) -> tuple[float, str]:
@@ -99,13 +100,11 @@ class Clock:
         threads = cell.trainer.threads if kind == "cpu" else 1
         return seconds * work.steps + work.operations / (rate * threads), "rough"
 
-    def _rate(self, kind: str, mixer: str, most: int = 5) -> float | None:
+    def _measured_rate(self, kind: str, mixer: str) -> float | None:
         """Return operations per second of a mixer's earlier cells (of all cells, for ""); None: unknown."""
-        if (kind, mixer) not in self._rates:
-            points = {r["point"]: r for r in self._records[kind] if mixer in ("", r["mixer"])}
-            rates = [rate for record in list(points.values())[:most] if (rate := _measured(record))]
-            self._rates[kind, mixer] = median(rates) if rates else None
-        return self._rates[kind, mixer]
+        points = {r["point"]: r for r in self._records[kind] if mixer in ("", r["mixer"])}
+        rates = [rate for record in list(points.values())[:MOST_POINTS] if (rate := _measured(record))]
+        return median(rates) if rates else None
 
 
 def _measured(record: dict[str, Any]) -> float | None:

@@ -1,11 +1,10 @@
 """Tabulate each mixer's state: its formula, its size at several lengths, and the count on live tensors."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import pandas as pd
 import torch
 from rich.console import RenderableType
 from rich.table import Table
@@ -87,16 +86,14 @@ def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
 
 def as_csv(entries: Sequence[Entry]) -> str:
     """Write a tidy CSV: a row for each entry and length, with an empty field for a missing number."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows = []
     for e in entries:
         for n, size, count in zip(e.seq_lens, e.sizes, e.measured, strict=True):
             sizes = (size.paper, size.resident) if size else (None, None)
             rest = (size.touched, size.bytes("bfloat16"), size.bytes("float32")) if size else (None,) * 3
             named = (e.mixer, e.settings, e.label, e.family, e.d_model, e.formula)
-            writer.writerow((*named, n, *sizes, count, *rest))
-    return text.getvalue()
+            rows.append((*named, n, *sizes, count, *rest))
+    return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 HEADINGS = ("tokens", "scalars", "measured", "published", "bytes bf16", "bytes fp32")

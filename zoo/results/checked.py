@@ -19,6 +19,7 @@ ASIDE = "move its folder away, and the same command makes the cell again"
 _PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text that needs no escape when it is shown
 DEEPEST = 16  # how far settings may be nested
 MOST_SHOWN = 60  # characters of a value in a message
+_adapter = cache(TypeAdapter[Any])
 
 
 class Distance(TypedDict):
@@ -74,11 +75,6 @@ def mistake(value: Any, hint: Any) -> str | None:
     except ValidationError as error:
         return _in_words(value, error.errors(include_url=False)[0])
     return None
-
-
-@cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(hint)
 
 
 def _in_words(value: Any, error: ErrorDetails) -> str:

@@ -1,7 +1,7 @@
 """Collect every record of results folders in tables: `python -m zoo collect RESULTS`, to CSV and Parquet."""
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,8 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
     readings = [Reading(home) for home in homes]
     failed, unfinished = _not_done(homes)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    records = list(_records(readings))
+    place: dict[str, type] = {HOME: str} if len(homes) > 1 else {}
+    records = [(dict.fromkeys(place, str(of.results)), record) for of in readings for _, record in of]
     if not records:
         damaged = next((reading for reading in readings if reading.wrong), None)
         if not damaged and (failed or unfinished):
@@ -100,21 +101,13 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
     cells = pd.DataFrame([home | as_row(record) for home, record in records], dtype=object)
     table = cells.reindex(columns=sorted(cells, key=_rank))
     rows = [home | {"run_id": record["run_id"]} | row for home, record in records for row in record["groups"]]
-    columns = ({HOME: str} if len(homes) > 1 else {}) | GROUPS
+    columns = place | GROUPS
     groups = pd.DataFrame(rows, columns=list(columns), dtype=object)
     kinds = {name: _kind(name, [value for value in table[name] if pd.notna(value)]) for name in table}
     lines = [f"{counted(len(table), 'record')}, {len(kinds)} columns: {_written(table, stem, kinds)}"]
     groups_stem = stem.with_name(f"{stem.name}.groups")
     lines += [f"{len(groups)} scores by group: {_written(groups, groups_stem, columns)}"]
     return lines + _absent(failed, unfinished), readings
-
-
-def _records(readings: Sequence[Reading]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-    """Yield every record, with its folder in the column HOME where there are several."""
-    for reading in readings:
-        home = {HOME: str(reading.results)} if len(readings) > 1 else {}
-        for _, record in reading:
-            yield home, record
 
 
 def _not_done(homes: Sequence[Path]) -> tuple[list[str], int]:

@@ -56,13 +56,14 @@ def write(cells: Iterable[Cell]) -> list[str]:
     homes: dict[Path, dict[str, str]] = defaultdict(dict)
     for cell in cells:
         homes[cell.folder.parent][cell.run_id] = shlex.join(cell.overrides)
-    git = code["git_revision"], code["git_clean"]
-    made = [(home, Manifest(words, command, *git)) for home, words in homes.items()]
-    for home, manifest in made:
+    sweep_ids = []
+    for home, words in homes.items():
+        manifest = Manifest(words, command, code["git_revision"], code["git_clean"])
         (home / HOME).mkdir(parents=True, exist_ok=True)
         text = json.dumps({"schema": SCHEMA} | asdict(manifest), indent=1) + "\n"
         atomic.write(home / HOME / f"{manifest.sweep_id}.json", text)
-    return [manifest.sweep_id for _, manifest in made]
+        sweep_ids.append(manifest.sweep_id)
+    return sweep_ids
 
 
 @with_config(STRICT)
@@ -101,5 +102,4 @@ def _read(folder: Path, name: str) -> Manifest:
         raise ValueError(f"{path} has schema {schema!r:.60}, this version reads schema {SCHEMA}: {AGAIN}.")
     if wrong := mistake({"schema": schema} | content, Stored):
         raise ValueError(f"{path} is no manifest of a sweep ({wrong}): {AGAIN}.")
-    known = {field.name for field in fields(Manifest)}
-    return Manifest(**{key: value for key, value in content.items() if key in known})
+    return Manifest(**{field.name: content[field.name] for field in fields(Manifest)})

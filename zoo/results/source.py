@@ -200,9 +200,7 @@ def _imported(node: ast.AST, path: Path) -> Iterable[str]:
 
 def _package(path: Path, level: int) -> str:
     """Return the dotted name of the package from which a relative import in this file starts."""
-    folder = path.parent
-    for _ in range(level - 1):
-        folder = folder.parent
+    folder = path.parents[level - 1]
     names: list[str] = []
     while (folder / "__init__.py").is_file():
         names.insert(0, folder.name)

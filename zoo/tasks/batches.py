@@ -79,19 +79,15 @@ class BatchStream:
 
     def plan(self, epoch: int) -> list[tuple[int, range]]:
         """Return the epoch's batches, each as its segment index and its example indices."""
-        streamed = self.split == "train" and self.task.data == "stream"
-        return [
-            (segment, self._fresh(segment, epoch, k) if streamed else self._fixed(segment, k))
-            for segment, k in self._order(epoch)
-        ]
+        return [(segment, self._examples(epoch, segment, k)) for segment, k in self._order(epoch)]
 
-    def _fixed(self, segment: int, k: int) -> range:
-        end = min((k + 1) * self.batch_size, self.segments[segment].num_examples)
-        return range(k * self.batch_size, end)
-
-    def _fresh(self, segment: int, epoch: int, k: int) -> range:
-        start = (epoch * self._counts[segment] + k) * self.batch_size
-        return range(start, start + self.batch_size)
+    def _examples(self, epoch: int, segment: int, k: int) -> range:
+        """Return the examples of batch k of a segment."""
+        if self.split == "train" and self.task.data == "stream":
+            start = (epoch * self._counts[segment] + k) * self.batch_size
+            return range(start, start + self.batch_size)
+        every = range(self.segments[segment].num_examples)
+        return every[k * self.batch_size : (k + 1) * self.batch_size]
 
     def _order(self, epoch: int) -> list[tuple[int, int]]:
         """Return (segment, batch of that segment) for each batch, in the order of the epoch."""

@@ -125,10 +125,8 @@ def ranges(subject: Subject) -> Iterator[str]:
     inputs, answers = (half * (half + 1), half) if task.stacked else (task.vocab_size, task.vocab_size)
     for split, _, segment, batch in subject.every():
         where, scored = f"{split} {segment.name}", batch.answers != IGNORED
-        for what, tokens, most in (
-            ("inputs", batch.inputs, inputs),
-            ("answers", batch.answers[scored], answers),
-        ):
+        spans = ("inputs", batch.inputs, inputs), ("answers", batch.answers[scored], answers)
+        for what, tokens, most in spans:
             if tokens.min() < 0 or tokens.max() >= most:
                 yield f"{where}: {what} (={tokens.min()} to {tokens.max()}) must be tokens, 0 to {most - 1}"
         if batch.positions.min() < 0 or batch.positions.max() >= segment.seq_len:
