@@ -74,7 +74,6 @@ class StateCoder:
             step, state = model.extend_unrounded(token, state)
             state, remembered = self.rounded(state, remembered)
             hidden.append(step)
-        assert state is not None
         return torch.cat(hidden, dim=1), CodedState(state, remembered)
 
     def bits(self, state: ModelState) -> list[int]:

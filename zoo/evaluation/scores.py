@@ -39,7 +39,7 @@ class Tally:
 
     def __init__(self, groups: Mapping[str, Group]) -> None:
         self.groups = groups
-        self._sums: Tensor | None = None  # [6]: right, row fractions, exact rows, loss, rows, answers
+        self._sums: Tensor | float = 0.0  # [6]: right, row fractions, exact rows, loss, rows, answers
         self._counts: dict[str, Tensor] = {}  # of each group [2 size]: wrong and right answers, bin by bin
 
     def add(self, batch: Batch, losses: Float[Tensor, " N"], best: Int[Tensor, " N"]) -> None:
@@ -49,17 +49,17 @@ class Tally:
         by_row = right.sum(dim=1).double() / scored.sum(dim=1)
         exact, rows = (right == scored).all(dim=1), torch.ones_like(by_row)
         parts = (right, by_row, exact, losses.double(), rows, scored)
-        self._sums = _plus(self._sums, torch.stack([part.sum().double() for part in parts]))
+        self._sums = self._sums + torch.stack([part.sum().double() for part in parts])
         for name, group in self.groups.items():
             bins = group.bins(batch.groups[name]).where(scored, 0)
             places = (2 * bins + right).flatten()  # bincount would wait for the device to know its size
             counts = torch.zeros(2 * group.size, dtype=torch.long, device=places.device)
             counts.scatter_add_(0, places, scored.flatten().long())
-            self._counts[name] = _plus(self._counts.get(name), counts)
+            self._counts[name] = self._counts.get(name, 0) + counts
 
     def score(self) -> Score:
         """Return the score of all batches added; at least one must have been added."""
-        assert self._sums is not None, "a slice without a batch has no score"
+        assert isinstance(self._sums, Tensor), "a slice without a batch has no score"
         right, fractions, exact, loss, rows, answers = self._sums.tolist()
         return Score(
             accuracy=right / answers,
@@ -78,10 +78,6 @@ class Tally:
                 if wrong + right:
                     rows.append(InGroup(name, self.groups[name].label(bin_), wrong + right, right))
         return rows
-
-
-def _plus(before: Tensor | None, more: Tensor) -> Tensor:
-    return more if before is None else before + more
 
 
 def pooled_row_accuracy(scores: dict[str, Score]) -> float:

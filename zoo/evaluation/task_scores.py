@@ -11,7 +11,7 @@ from zoo.evaluation.scores import Tally, rows_at_once
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Segment, Split, Task
-from zoo.tasks.batches import BatchStream
+from zoo.tasks.batches import BatchStream, longest
 
 
 class Scores(Evaluation):
@@ -73,8 +73,7 @@ def _named(split: Split, segment: Segment, task: Task) -> dict[str, Any]:
 def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tuple[Segment, Tally]]:
     """Return each segment of a split with its tally; batch_size None: as in the cell's own test."""
     task, device = trained.task, trained.device
-    longest = max(segment.seq_len for part in ("valid", "test") for segment in task.segments(part))
-    usual = rows_at_once(trained.cell.optim.eval_batch_size, longest, device.type)
+    usual = rows_at_once(trained.cell.optim.eval_batch_size, longest(task, "valid", "test"), device.type)
     stream = BatchStream(task, split, batch_size or usual, device)
     counts = [Tally(task.groups) for _ in stream.segments]
     for segment, batch in stream:

@@ -8,6 +8,7 @@ a model does not yet know that it should copy.  If the longest measured length p
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,7 +66,10 @@ class _Curve:
 def memory_lengths(table: pd.DataFrame) -> MemoryLengths:
     """Return the memory lengths for the rows of `forgetting_curve`, with the mean over all sources of
     irrelevant text to compare copying with."""
-    copy, guessed = (_by_repeat(table.query(f"kind == '{kind}'")) for kind in (COPY, LM))
+    copy, guessed = (
+        table.query(f"kind == '{kind}'").pivot_table(index="length", columns="repeat", values="accuracy")
+        for kind in (COPY, LM)
+    )
     if not copy.index.equals(guessed.index) or not copy.columns.equals(guessed.columns):
         raise ValueError("every length and repeat must have a copy row and an lm row.")
     curve = _Curve(copy.index.to_numpy(), copy.to_numpy(), guessed.to_numpy())
@@ -97,16 +101,13 @@ def in_words(table: pd.DataFrame) -> str:
     )
 
 
-@dataclass(frozen=True)
-class PrefixEffect:
-    """The statistics and p of two tests of whether the source of the irrelevant text matters.  degenerate:
-    all accuracies are equal, and p is 1 by convention."""
+class PrefixEffect(NamedTuple):
+    """The statistics and p of two tests of whether the source of the irrelevant text matters."""
 
     f: float
     f_p: float
     h: float
     h_p: float
-    degenerate: bool
 
 
 def prefix_effect(table: pd.DataFrame, length: int) -> PrefixEffect:
@@ -119,15 +120,8 @@ def prefix_effect(table: pd.DataFrame, length: int) -> PrefixEffect:
     if len(groups) < 2:
         raise ValueError(f"two sources of irrelevant text or more are needed at length {length}.")
     if np.ptp(np.concatenate(groups)) == 0:
-        return PrefixEffect(0.0, 1.0, 0.0, 1.0, degenerate=True)
-    anova, kruskal = stats.f_oneway(*groups), stats.kruskal(*groups)
-    return PrefixEffect(
-        float(anova.statistic), float(anova.pvalue), float(kruskal.statistic), float(kruskal.pvalue), False
-    )
-
-
-def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.pivot_table(index="length", columns="repeat", values="accuracy", aggfunc="mean")
+        return PrefixEffect(0.0, 1.0, 0.0, 1.0)  # all accuracies are equal: p is 1 by convention
+    return PrefixEffect(*stats.f_oneway(*groups), *stats.kruskal(*groups))
 
 
 def _length(curve: _Curve, drawn: list[_Curve], rule: Callable[[_Curve], np.ndarray]) -> Length:
