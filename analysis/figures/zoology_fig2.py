@@ -27,8 +27,8 @@ def figure(study: Study, style: Style) -> Picture:
         tables["deviation"] = compared
         sentences += words.of_points(compared)
     else:
-        x = {"published": AXIS.column, "ours": AXIS.column}
-        tables["ordering"] = ordering.compare(printed.assign(load=printed["slice"]), seeds, x=x, panel="load")
+        loads = printed.assign(load=printed["slice"])
+        tables["ordering"] = ordering.compare(loads, seeds, x=AXIS.column, panel="load")
         sentences += words.of_ordering(tables["ordering"], "widths")
     panels = _panels(printed, ours, same=len(compared) > 0)
     return Picture(draw(panels, ours, sentences[0], style), ours, sentences, tables)

@@ -6,6 +6,8 @@ most x with the best mean over seeds; the lead is a mean over log x, from the la
 points to the largest.
 """
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 
@@ -40,13 +42,11 @@ def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") ->
     return pd.Series({seed: float(np.mean(values)) for seed, values in by_seed.items()}, dtype=float)
 
 
-def compare(
-    published: pd.DataFrame, ours: pd.DataFrame, *, x: dict[str, str], panel: str = ""
-) -> pd.DataFrame:
+def compare(published: pd.DataFrame, ours: pd.DataFrame, *, x: str, panel: str = "") -> pd.DataFrame:
     """Compare every pair of mixers that both have: the order in the paper, and whether ours agrees.
 
-    published: of `read.points`; ours: of `analysis.statistics.scored.of_seeds`.  x: the column of budgets of
-    "published" and of "ours"; panel: a column (slice) within which points are compared.
+    published: of `read.points`; ours: of `analysis.statistics.scored.of_seeds`.  x: the column of budgets;
+    panel: a column (slice) within which points are compared.
     Columns: first, second (labels; first leads in the paper), published, ours (leads), low, high (over
     seeds), seeds, verdict.
     """
@@ -54,16 +54,12 @@ def compare(
     names = sorted(set(published["mixer"]) & set(labels))
     printed = published.assign(seed=0)
     rows = []
-    for i, one in enumerate(names):
-        for other in names[i + 1 :]:
-            print_lead = _between(printed, one, other, x["published"], panel).mean()
-            first, second = (one, other) if print_lead >= 0 else (other, one)
-            by_seed = _between(ours, first, second, x["ours"], panel)
-            readable = abs(print_lead) >= LEAST
-            rows.append(
-                {"first": labels[first], "second": labels[second], "published": abs(print_lead)}
-                | _verdict(by_seed, readable)
-            )
+    for one, other in combinations(names, 2):
+        print_lead = _between(printed, one, other, x, panel).mean()
+        first, second = (one, other) if print_lead >= 0 else (other, one)
+        verdict = _verdict(_between(ours, first, second, x, panel), readable=abs(print_lead) >= LEAST)
+        about = {"first": labels[first], "second": labels[second], "published": abs(print_lead)}
+        rows.append(about | verdict)
     return pd.DataFrame(rows, columns=["first", "second", "published", *_COLUMNS])
 
 

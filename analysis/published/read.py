@@ -7,7 +7,6 @@ import pandas as pd
 POINT = ("source", "figure", "task", "mixer", "d_model", "slice", "accuracy", "reading_error", "note")
 # tasks whose numbers are comparable with the published ones
 MQAR = ("mqar", "mqar_based", "mqar_based_exact", "mqar_single", "mqar_zoology")
-TEXT = ("source", "figure", "task", "mixer", "slice", "note")
 
 
 def points(name: str) -> pd.DataFrame:
