@@ -37,8 +37,7 @@ OK, OFF, MISSING = "ok", "OFF", "MISSING"
 
 def read(path: Path) -> pd.DataFrame:
     """Read the CSV described above; fields that name the point stay text.  ValueError: no file or column."""
-    table = written.read(path, NEEDED, also=" and mixer")
-    return table.astype({"accuracy": float, "tolerance": float})
+    return written.read(path, NEEDED, also=" and mixer").astype({"accuracy": float, "tolerance": float})
 
 
 def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:

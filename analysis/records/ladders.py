@@ -1,6 +1,7 @@
 """Find ladders: points of one mixer that differ in one setting alone, which shows the setting's effect."""
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 
 import pandas as pd
@@ -36,13 +37,13 @@ def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
     points: rows of one load with the columns mixer, series, d_model and mixer.<setting>, as
     `analysis.statistics.scored.means` returns them.
     """
-    of_setting: dict[str, list[Ladder]] = {}
+    of_setting: dict[str, list[Ladder]] = defaultdict(list)
     for _, rows in points.groupby("mixer", sort=True):
         names = [str(name) for name in rows if str(name).startswith("mixer.") and name != f"mixer.{WIDTH}"]
         names = [name for name in [WIDTH, *names] if len({word(value) for value in rows[name]}) > 1]
         for name in names:
             for ladder in _of_knob(rows, name, [other for other in names if other != name]):
-                of_setting.setdefault(ladder.knob, []).append(ladder)
+                of_setting[ladder.knob].append(ladder)
     return of_setting
 
 
@@ -51,11 +52,9 @@ def column(knob: str) -> str:
 
 
 def _of_knob(rows: pd.DataFrame, name: str, others: list[str]) -> list[Ladder]:
-    words = rows[others].map(word)
-    keys = [tuple(row) for row in words.to_numpy().tolist()]
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for place, key in enumerate(keys):
-        groups.setdefault(key, []).append(place)
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, row in enumerate(rows[others].map(word).to_numpy().tolist()):
+        groups[tuple(row)].append(place)
     several = {key: places for key, places in groups.items() if len(places) > 1}
     differ = [i for i in range(len(others)) if len({key[i] for key in several}) > 1]
     return [

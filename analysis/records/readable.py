@@ -104,7 +104,7 @@ def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return rows, [note] if twice else []
 
 
-def listed(names: list[str], most: int = 4) -> str:
+def listed(names: list[str], most: int = 4, between: str = "; ") -> str:
     """Return "a; b; c; d and 7 more", with semicolons because names may have commas."""
     rest = len(names) - most
-    return "; ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    return between.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -13,6 +13,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from ..records.configs import table
+from ..records.readable import listed as names_listed
 from ..records.sources import Problem, Sources, read
 from ..statistics.bounds import in_words, violations
 from . import payload
@@ -79,7 +80,8 @@ def parts(homes: Sequence[Path], made: str = "") -> Parts:
         "problems": [vars(problem) for problem in sources.problems],
         "key": [line for line in _text("key.txt").splitlines() if line],
     }
-    return Parts(_title(sources.homes_named), data, packed(about), packed(questions), sources)
+    title = names_listed(sources.homes_named, 3, ", ")
+    return Parts(title, data, packed(about), packed(questions), sources)
 
 
 def _made(when: str, sources: Sources) -> dict[str, Any]:
@@ -91,11 +93,6 @@ def _made(when: str, sources: Sources) -> dict[str, Any]:
         "twice": sources.twice,
         "revisions": [[*about, cells] for about, cells in revisions.most_common()],
     }
-
-
-def _title(names: list[str]) -> str:
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def filled(what: Parts, live: bool = False) -> str:

@@ -6,6 +6,8 @@ or cells of their own (one load a run).  Where even the smallest load is missed,
 recalled, the capacity lies outside the measured range: it is censored, and takes no part in a fit.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,15 +127,15 @@ def _units(table: pd.DataFrame, of_state: str = RESIDENT) -> list[_Unit]:
     axis = cells.load_axis(table)
     table = cells.named(table)
     table = table.loc[decodable(table)]
-    scored = [row for load in cells.loads(table).values() for row in _scored(load, axis, of_state)]
-    units: dict[tuple, list] = {}
-    for name, *scores in scored:
-        units.setdefault(name, []).append(scores)
-    return [_unit(name, scores) for name, scores in sorted(units.items()) if scores]
+    units: dict[tuple, list] = defaultdict(list)
+    for load in cells.loads(table).values():
+        for name, *scores in _scored(load, axis, of_state):
+            units[name].append(scores)
+    return [_unit(name, scores) for name, scores in sorted(units.items())]
 
 
-def _scored(load: pd.DataFrame, axis: str, of_state: str) -> list[tuple]:
-    """Return (unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
+def _scored(load: pd.DataFrame, axis: str, of_state: str) -> Iterator[tuple]:
+    """Yield (unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
     chosen = learning_rate.choose(load)
     slices = cells.slices(load, "test")
     pairs = dict(zip(load["slice"], load[axis].astype(float), strict=True))
@@ -141,15 +143,12 @@ def _scored(load: pd.DataFrame, axis: str, of_state: str) -> list[tuple]:
     wide = pd.concat(each, axis=1, keys=slices)
     about = {row["point"]: row for row in load.drop_duplicates("point").to_dict("records")}
     rng = np.random.default_rng(0)
-    scored_loads = []
     for point, scores in wide.groupby("point"):
         measured = scores.to_numpy(float)
         accuracy = np.vstack([measured.mean(axis=0), resampled(measured, rng)])
         unit = tuple(about[point][name] for name in UNIT)
-        state = about[point][of_state]
         for i, name in enumerate(slices):
-            scored_loads.append((unit, pairs[name], state, accuracy[:, i], len(scores)))
-    return scored_loads
+            yield unit, pairs[name], about[point][of_state], accuracy[:, i], len(scores)
 
 
 def _unit(name: tuple, scores: list) -> _Unit:

@@ -106,14 +106,12 @@ def area(points: pd.DataFrame, scores: pd.DataFrame, *, low: float, high: float)
     rows = []
     for name, group in _series(points):
         states = group[RESIDENT].to_numpy(float)
-        areas = under(states, group["accuracy"].to_numpy(float), low, high)
-        spread = np.nan, np.nan
-        if any(group["seeds"] > 1):
-            spread = percentiles(under(states, resampled_points(group, scores), low, high))
+        whole = float(under(states, group["accuracy"].to_numpy(float), low, high))
+        spread = percentiles(under(states, _draws(group, scores), low, high))
         rows.append(
             {"series": name}
-            | {"area": float(areas), "area_low": spread[0], "area_high": spread[1]}
-            | {"mean_accuracy": float(areas) / np.log2(high / low), "low": low, "high": high}
+            | {"area": whole, "area_low": spread[0], "area_high": spread[1]}
+            | {"mean_accuracy": whole / np.log2(high / low), "low": low, "high": high}
             | {"points": len(group)}
         )
     return pd.DataFrame(rows)

@@ -40,8 +40,7 @@ def choose(table: pd.DataFrame) -> pd.DataFrame:
     win by luck.  Of equally good learning rates the one nearest the middle of the grid is chosen, so that a
     plateau that touches the edge (everything solved) raises no flag.
     """
-    rows = [_best(point, grid) for point, grid in profile(table).groupby("point")]
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_best(point, grid) for point, grid in profile(table).groupby("point")])
 
 
 def good_range(table: pd.DataFrame) -> pd.DataFrame:
@@ -52,8 +51,7 @@ def good_range(table: pd.DataFrame) -> pd.DataFrame:
     rates just outside, inf where the range is open, that is, touches the edge of the grid; open_low,
     open_high: on which side.  A grid of one rate has a width of 0, open on both sides.
     """
-    rows = [_good(point, grid) for point, grid in profile(table).groupby("point")]
-    return pd.DataFrame(rows)
+    return pd.DataFrame([_good(point, grid) for point, grid in profile(table).groupby("point")])
 
 
 def _good(point: object, grid: pd.DataFrame) -> dict[str, object]:

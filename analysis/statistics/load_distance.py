@@ -37,8 +37,7 @@ def limits(joined: pd.DataFrame) -> pd.DataFrame:
     0 and inf: below and above what was measured.  NaN: the half-life of a point that never learned.
     Intervals: seeds are drawn again, and the rows of each by their standard error.
     """
-    rows = [{"point": point} | _of_point(group) for point, group in joined.groupby("point")]
-    return pd.DataFrame(rows)
+    return pd.DataFrame([{"point": point} | _of_point(group) for point, group in joined.groupby("point")])
 
 
 def _of_point(group: pd.DataFrame) -> dict[str, Any]:

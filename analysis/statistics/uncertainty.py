@@ -17,8 +17,7 @@ RESAMPLES = 2_000
 
 def at_chosen(table: pd.DataFrame, chosen: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
     """Return `seed_scores` at each point's chosen learning rate: a row per point and seed."""
-    scores = seed_scores(table, split, of)
-    return scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
+    return seed_scores(table, split, of).merge(chosen[["point", "lr"]], on=["point", "lr"])
 
 
 def resampled(scores: Floats, rng: np.random.Generator, draws: int = RESAMPLES) -> Floats:
