@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ..statistics.points import in_words
 from ..statistics.seeds import settled, top
-from . import ends, labels, page
+from . import ends, labels, page, ticks
 from .draw import chance as draw_chance
 from .draw import mark
 from .legend import common_handles
@@ -118,9 +117,7 @@ def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
         ax.set_xscale("log", base=axis.base)
         room = (places[-1] / places[0]) ** 0.06 if len(places) > 1 else axis.base
         ax.set_xlim(places[0] / room, places[-1] * room)
-    ax.xaxis.set_major_locator(FixedLocator(places[:: 1 + (len(places) - 1) // PLACES]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.text(value)))
+    ticks.fixed(ax.xaxis, places[:: 1 + (len(places) - 1) // PLACES], axis.text)
 
 
 def _labels(axes: np.ndarray, columns: int, x: str, y: str) -> None:

@@ -2,6 +2,8 @@
 
 import math
 import textwrap
+from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 from matplotlib.lines import Line2D
@@ -82,9 +84,7 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
         ((points["diverged"] > 0).any(), CROSS, "seeds diverged (of how many)"),
         (at_another.any(), PALE_CROSS, "diverged at another lr"),
     ]
-    marks: Handles = [
-        Line2D([], [], label=textwrap.fill(text, letters), **mark) for here, mark, text in entries if here
-    ]
+    marks = _of_marks(entries, letters)
     if any(points["frontier_low"].notna()):
         text = textwrap.fill("95 % of frontiers, seeds drawn again", letters)
         marks.insert(1, Patch(facecolor=INK, alpha=0.08, linewidth=0, label=text))
@@ -97,15 +97,16 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     reasons = [reason for reason, which in hollow.items() if any(which)]
     guesses = points["guess"] if "guess" in points else pd.Series([ONE_OF_N])
     entries = [
-        ([bool(reasons)], HOLLOW, ", ".join(reasons)),
-        (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
-        (points["chance"].notna(), CHANCE, "; ".join(guesses.fillna(ONE_OF_N).unique())),
+        (bool(reasons), HOLLOW, ", ".join(reasons)),
+        (not all(settled(points)), SEEDS, f"each seed, where they differ by > {APART:g}"),
+        (any(points["chance"].notna()), CHANCE, "; ".join(guesses.fillna(ONE_OF_N).unique())),
     ]
-    return [
-        Line2D([], [], label=textwrap.fill(text, letters), **mark)
-        for here, mark, text in entries
-        if any(here)
-    ]
+    return _of_marks(entries, letters)
+
+
+def _of_marks(rows: Iterable[tuple[bool, dict[str, Any], str]], letters: int) -> Handles:
+    """Return the entry of each mark that is here."""
+    return [Line2D([], [], label=textwrap.fill(text, letters), **mark) for here, mark, text in rows if here]
 
 
 def _at_chance(points: pd.DataFrame) -> pd.Series:
@@ -116,10 +117,9 @@ def _at_chance(points: pd.DataFrame) -> pd.Series:
 
 def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:
     """Return entries of the bounds that `draw.bounds` shows right of `left`, and words on the others."""
-    ends = {
-        label: max(reach(curve, label, axis) for curve in curves)
-        for label in (bound_lines(axis) if curves else {})
-    }
+    if not curves:
+        return []
+    ends = {label: max(reach(curve, label, axis) for curve in curves) for label in bound_lines(axis)}
     shown = [label for label, end in ends.items() if end > left]
     handles: Handles = []
     for label in shown:
@@ -130,7 +130,7 @@ def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: 
             handles.append(Patch(label=text, facecolor=FORBIDDEN, **edge))
         else:
             handles.append(Line2D([], [], label=text, **line))
-    beyond = [bits for bits in axis.bits if ends and BITS[bits] not in shown]
+    beyond = [bits for bits in axis.bits if BITS[bits] not in shown]
     if beyond:
         handles.append(heading(textwrap.fill(_beyond(beyond, ends, axis), letters)))
     return handles

@@ -4,6 +4,7 @@ import io
 import math
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -17,6 +18,10 @@ from ..output import write
 from .style import GREY, SCREEN, Style, rc, small
 
 PAD = 0.08  # inches between the parts of a page
+UNDATED: dict[str, dict[str, Any]] = {  # metadata without date or version
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+}
 Handles = list[Line2D | Patch]
 
 
@@ -111,18 +116,16 @@ def _lines(figure: Figure, text: str, inches: float) -> list[str]:
 
 def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool = True) -> list[Path]:
     """Write stem.png, and stem.pdf for print, each atomically; return the paths."""
-    forms = {"png": png, "pdf": pdf} if print_too else {"png": png}
-    return [write(stem.with_name(f"{stem.name}.{end}"), form(figure, style)) for end, form in forms.items()]
+    forms = ("png", "pdf") if print_too else ("png",)
+    return [write(stem.with_name(f"{stem.name}.{form}"), content(figure, style, form)) for form in forms]
 
 
-def png(figure: Figure, style: Style = SCREEN) -> bytes:
-    """Return the figure as PNG without date or version, so that the same figure gives the same bytes."""
-    return _bytes(figure, style, "png", {"Software": None})
-
-
-def pdf(figure: Figure, style: Style = SCREEN) -> bytes:
-    """Return the figure as PDF with embedded fonts, without date or version."""
-    return _bytes(figure, style, "pdf", {"CreationDate": None, "Producer": None, "Creator": None})
+def content(figure: Figure, style: Style, form: str) -> bytes:
+    """Return the figure as PNG, or as PDF with embedded fonts; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(rc(style)):
+        figure.savefig(buffer, format=form, metadata=UNDATED[form])
+    return buffer.getvalue()
 
 
 def _legend(figure: Figure, handles: Handles, width: float, bold: dict[str, str]) -> Legend:
@@ -140,10 +143,3 @@ def _legend(figure: Figure, handles: Handles, width: float, bold: dict[str, str]
             return legend
         legend.remove()
     raise AssertionError("one column is returned whatever its width")
-
-
-def _bytes(figure: Figure, style: Style, form: str, metadata: dict[str, None]) -> bytes:
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(rc(style)):
-        figure.savefig(buffer, format=form, metadata=metadata)
-    return buffer.getvalue()

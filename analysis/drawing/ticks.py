@@ -1,8 +1,10 @@
 """Scale an axis, with ticks in the usual units of its quantity."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from ..statistics.axes import BYTES, FP32, MEASURED, Axis
@@ -16,12 +18,23 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
     ax.set_xscale("log", base=10 if axis.ticks == MEASURED else 2)
     ax.set_xlim(low, high)
     if axis.ticks == MEASURED:
-        narrow = high / low < 100
-        ax.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
+        measured(ax.xaxis, (1.0, 2.0, 5.0) if high / low < 100 else (1.0,))
     else:
         _powers_of_two(ax, low, high, in_bytes if axis.ticks == BYTES else "{:,.0f}".format, _places(inches))
+
+
+def fixed(axis: XAxis | YAxis, places: Sequence[float], text: Callable[[float], str]) -> None:
+    """Put ticks at these places and nowhere else, each with its text."""
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda x, _: text(x)))
+
+
+def measured(axis: XAxis | YAxis, digits: tuple[float, ...] = (1.0, 2.0, 5.0)) -> None:
+    """Put ticks on a log axis at these digits of each power of ten, in engineers' units."""
+    axis.set_major_locator(LogLocator(base=10, subs=digits))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(EngFormatter(sep=" "))
 
 
 def bytes_on_top(ax: Axes, inches: float) -> None:
@@ -52,6 +65,4 @@ def _places(inches: float) -> int:
 def _powers_of_two(ax: Any, low: float, high: float, text: Any, places: int) -> None:
     powers = [n for n in range(0, 64) if low <= 2**n <= high]
     stride = 1 + len(powers) // places
-    ax.xaxis.set_major_locator(FixedLocator([2.0**n for n in powers if n % stride == 0]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: text(x)))
+    fixed(ax.xaxis, [2.0**n for n in powers if n % stride == 0], text)

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from ..drawing import ends, page
+from ..drawing import ends, page, ticks
 from ..drawing.draw import chance, mark
 from ..drawing.figure import caption
 from ..drawing.legend import common_handles
@@ -40,9 +39,7 @@ def tidy(of_setting: dict[str, list[Ladder]]) -> pd.DataFrame:
         for group in of_setting.values()
         for ladder in group
     ]
-    rows = pd.concat(parts, ignore_index=True)
-    first = ["knob", "value", "fixed"]
-    return rows.reindex(columns=[*first, *shown])
+    return pd.concat(parts, ignore_index=True).reindex(columns=["knob", "value", "fixed", *shown])
 
 
 def draw(of_setting: dict[str, list[Ladder]], points: pd.DataFrame, caption: str, style: Style) -> Figure:
@@ -107,9 +104,7 @@ def _ticks(ax: Axes, places: dict[str, float], counts: bool) -> None:
     names = {place: value for value, place in places.items()}
     if counts and min(names) > 0:
         ax.set_xscale("log", base=2)
-        ax.xaxis.set_minor_locator(NullLocator())
     elif not counts:
         ax.set_xlim(-0.5, len(places) - 0.5)
         ax.tick_params(axis="x", labelsize=small(), rotation=30 if len(places) > 4 else 0)
-    ax.xaxis.set_major_locator(FixedLocator(sorted(names)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: names.get(x, f"{x:g}")))
+    ticks.fixed(ax.xaxis, sorted(names), lambda x: names.get(x, f"{x:g}"))

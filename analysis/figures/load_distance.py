@@ -78,10 +78,9 @@ def in_numbers(limits: dict, answers: pd.DataFrame) -> list[str]:
     """Return ["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"] for a row of `limits` and its answers."""
     loads, distances = (sorted(set(answers[name])) for name in load_distance.GRID)
     half_life = _number(limits, "half_life", "tokens", distances)
-    never = "recalls nothing at the shortest distance"
     return [
         f"holds {_number(limits, 'capacity', 'pairs', loads)}",
-        f"half-life {half_life}" if half_life else never,
+        f"half-life {half_life}" if half_life else "recalls nothing at the shortest distance",
     ]
 
 

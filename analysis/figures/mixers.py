@@ -46,8 +46,7 @@ def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
     times = [float(each) for each in np.exp(size - size.min())]
     rows = rows.assign(off=np.abs(size - np.median(size)), times=times).sort_values("off", kind="stable")
     middle = rows.drop_duplicates("mixer").sort_values("accuracy", ascending=False, kind="stable")
-    best_first = middle["mixer"].tolist()
-    rows = rows.assign(place=[best_first.index(mixer) for mixer in rows["mixer"]])
+    rows = rows.assign(place=rows["mixer"].map(middle["mixer"].tolist().index))
     return rows.sort_values(["place", "state_resident"], ignore_index=True)
 
 

@@ -28,9 +28,8 @@ def figure(study: Study, style: Style) -> Picture:
     tested = table.loc[table["split"] == "test"].merge(chosen[["point", "lr"]], on=["point", "lr"])
     by_length = tested.groupby(["point", "seq_len"])
     rows = [row for (point, n), part in by_length for row in _of_length(str(point), int(n), part)]
-    rows = (
-        pd.DataFrame(rows).drop(columns="interval").merge(table.drop_duplicates("point")[ABOUT], on="point")
-    )
+    about = table.drop_duplicates("point")[ABOUT]
+    rows = pd.DataFrame(rows).drop(columns="interval").merge(about, on="point")
     rows = rows.sort_values(["family", "series", "point", "seq_len", "place"], key=by_family, kind="stable")
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
@@ -73,14 +72,12 @@ def _of_length(point: str, length: int, part: pd.DataFrame) -> list[dict]:
     """Return one row a group of tasks, with the mean over its tasks in each seed and over the seeds."""
     seeds = {name: _by_group(part, name) for name in SCORES}
     guess = part.drop_duplicates("subtask").set_index("subtask")["chance"].to_dict()
-    points = []
-    for place, (group, chance) in enumerate(group_means(guess).items(), 1):
-        points.append(
-            {"point": point, "seq_len": length, "group": group, "place": place}
-            | summary(seeds["accuracy"][group].to_numpy(float))
-            | {"chance": chance, "exact_rows": seeds["exact_rows"][group].mean()}
-        )
-    return points
+    return [
+        {"point": point, "seq_len": length, "group": group, "place": place}
+        | summary(seeds["accuracy"][group].to_numpy(float))
+        | {"chance": chance, "exact_rows": seeds["exact_rows"][group].mean()}
+        for place, (group, chance) in enumerate(group_means(guess).items(), 1)
+    ]
 
 
 def _by_group(part: pd.DataFrame, score: str) -> pd.DataFrame:

@@ -2,12 +2,10 @@
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from ..drawing import page
+from ..drawing import page, ticks
 from ..drawing.style import Look, Style, looks
 from ..statistics import scored
 from ..statistics.points import in_words
@@ -73,10 +71,8 @@ def _lines(ax: Axes, rows: pd.DataFrame, value: str, style_of: dict[str, Look]) 
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xlabel("Tokens")
-    ax.xaxis.set_major_locator(FixedLocator(sorted(set(rows["seq_len"]))))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    _ones_twos_fives(ax.yaxis)
+    ticks.fixed(ax.xaxis, sorted(set(rows["seq_len"])), "{:,.0f}".format)
+    ticks.measured(ax.yaxis)
 
 
 def _points(ax: Axes, rows: pd.DataFrame, value: str, style_of: dict[str, Look]) -> None:
@@ -84,14 +80,8 @@ def _points(ax: Axes, rows: pd.DataFrame, value: str, style_of: dict[str, Look])
         look = style_of[row["series"]]
         ax.plot(row[value], row["accuracy"], color=look.colour, marker=look.marker)
     ax.set_xscale("log")
-    _ones_twos_fives(ax.xaxis)
+    ticks.measured(ax.xaxis)
     ax.set_ylim(-0.03, 1.06)
-
-
-def _ones_twos_fives(axis: XAxis | YAxis) -> None:
-    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(EngFormatter(sep=" "))
 
 
 def _handles(rows: pd.DataFrame, style_of: dict[str, Look]) -> page.Handles:

@@ -8,13 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ..drawing import page
 from ..drawing.figure import caption
 from ..drawing.legend import heading
 from ..drawing.style import GREY, Look, Style, looks, marker_area
-from ..drawing.ticks import scale
+from ..drawing.ticks import fixed, scale
 from ..records import cells
 from ..statistics import bounds, capacity, scored
 from ..statistics.axes import AXES
@@ -86,7 +85,8 @@ def _draw(
     for label, known in limits.items():
         states, pairs = np.array(known).reshape(-1, 2).T
         ax.plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
-    least = _least(capacities, limits) / ROOM
+    states = [min(capacities["state"]), *(state for state, _ in limits[HEURISTIC])]
+    least = min(states) / ROOM
     scale(ax, AXES["resident"], least, max(capacities["state"]) * ROOM, style.width)
     _pairs(ax, loads)
     label = "Resident state at that many pairs (scalars per sequence, all layers)"
@@ -117,14 +117,7 @@ def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
 def _pairs(ax: Axes, loads: list[float]) -> None:
     ax.set_yscale("log", base=2)
     ax.set_ylim(min(loads) / 1.6, max(loads) * 1.6)
-    ax.yaxis.set_major_locator(FixedLocator(loads))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda pairs, _: f"{pairs:g}"))
-
-
-def _least(capacities: pd.DataFrame, limits: Limits) -> float:
-    """Return the start of the axis: the smallest state of the points and of the heuristic bound."""
-    return min([min(capacities["state"]), *(state for state, _ in limits[HEURISTIC])])
+    fixed(ax.yaxis, loads, "{:g}".format)
 
 
 def _handles(

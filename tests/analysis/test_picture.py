@@ -248,7 +248,7 @@ def test_each_style_keeps_to_its_page_and_its_size_of_type(shown: Pareto, style:
         assert box.x0 >= -1 and box.x1 <= picture.bbox.x1 + 1, text.get_text()
     if style.below:
         assert 6 <= min(t.get_fontsize() for t in texts) <= max(t.get_fontsize() for t in texts) <= 8
-    file = page.pdf(picture, style)
+    file = page.content(picture, style, "pdf")
     assert b"/FontFile2" in file and b"/Type3" not in file
 
 
