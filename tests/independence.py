@@ -128,7 +128,8 @@ def main() -> None:
         if module is None:
             lacking.append(names)
             continue
-        ways = (_first_line(module), module.definition), (f"`{_source(module)}`", package_of(module))
+        said = (module.__doc__ or "").splitlines()[0].rstrip(".")
+        ways = (said, module.definition), (f"`{_source(module)}`", package_of(module))
         for kind, (source, computes) in zip(found, ways, strict=True):
             if computes:
                 e = worst(of, computes)
@@ -145,10 +146,6 @@ def _summary(found: dict[str, list[Errors]], lacking: list[str]) -> list[str]:
         if errors
     ]
     return lines + [f"- Nothing to check against yet: {', '.join(lacking)}."] * bool(lacking)
-
-
-def _first_line(module: ModuleType) -> str:
-    return (module.__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def _source(module: ModuleType) -> str:

@@ -80,7 +80,8 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
         annot=texts, fmt="", linewidths=0.8, annot_kws={"fontsize": small()},
         cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
     )  # fmt: skip
-    ticks = [_head(name).removeprefix("task ") if words else _values(name) for name in shown]
+    values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for name in shown]
+    ticks = [_head(name).removeprefix("task ") for name in shown] if words else values
     turn = {"rotation": 30, "ha": "right"} if words else {"rotation": 0, "ha": "center"}
     ax.set_xticklabels(ticks, fontsize=small() if heads or words else None, **turn)
     ax.set_yticklabels(names, rotation=0)
@@ -97,11 +98,6 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
             label.set_color(style_of[series[unit]].colour)
     page.finish(figure, [], caption, style)
     return figure
-
-
-def _values(name: str) -> str:
-    """Return the values of a slice, a line each."""
-    return "\n".join(part.partition("=")[2] for part in name.split(","))
 
 
 def _column_names(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:

@@ -186,12 +186,8 @@ def test_an_ordering_agrees_disagrees_or_stays_open() -> None:
 
 
 def test_a_lead_of_a_seed_is_of_the_point_with_the_best_mean() -> None:
-    cells = [("a", 32, (1.0, 0.0)), ("a", 64, (0.4, 0.8)), ("b", 64, (0.5, 0.5))]
-    records = [
-        study.record(name, score, seed=seed, d_model=width)
-        for name, width, scores in cells
-        for seed, score in enumerate(scores)
-    ]
+    narrow = study.mixers({"a": (1.0, 0.0)}, d_model=32)
+    records = narrow + study.mixers({"a": (0.4, 0.8), "b": (0.5, 0.5)}, d_model=64)
     rows = scored.of_seeds(study.table(records))
     first, second = (rows.loc[rows["mixer"] == name] for name in "ab")
     assert ordering.leads(first, second, "d_model").to_dict() == pytest.approx({0: -0.1, 1: 0.3})

@@ -36,6 +36,7 @@ def _outcome(run: Run, ran: dict[str, str], form: str | None) -> Outcome:
     adaptation = _adaptation(run)
     merge(run.model)
     run.model.to(run.cell.trainer.device)  # Lightning leaves the model on the CPU
+    kinds = [(name, kind) for name, tally in run.tallies.items() if sound for kind in tally.by_group()]
     outcome = {
         "status": "ok" if sound else "diverged",
         "steps": position.step,
@@ -45,7 +46,7 @@ def _outcome(run: Run, ran: dict[str, str], form: str | None) -> Outcome:
         "diverged_step": run.diverged,
         "diverged_lr": None if run.diverged is None else run.lr_at(run.diverged - 1),
         "slices": _slices(run),
-        "groups": _groups(run) if sound else [],
+        "groups": [{"split": "test", "slice": name} | asdict(kind) for name, kind in kinds],
         "made_from": dict(run.task.made_from),
         "load_axis": run.task.load,
         **_sizes(run),
@@ -78,14 +79,6 @@ def _slices(run: Run) -> list[dict[str, Any]]:
         | (UNSCORED if run.diverged else asdict(scores[split][segment.name]))
         for split in ("valid", "test")
         for segment in run.task.segments(split)
-    ]
-
-
-def _groups(run: Run) -> list[dict[str, Any]]:
-    return [
-        {"split": "test", "slice": name} | asdict(kind)
-        for name, tally in run.tallies.items()
-        for kind in tally.by_group()
     ]
 
 

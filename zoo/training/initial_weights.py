@@ -43,16 +43,14 @@ def refusal(cell: Cell) -> str | None:
 def apart(cell: Cell, keys: Collection[str]) -> list[str]:
     """Return the settings of mixers among `keys` that the start has otherwise: "mixer.position is rope there
     and none here"; none where the start's config cannot be read."""
-    place, start = cell.start_place, cell.parent
     try:
-        start = start or configured(place, record_of(place))
+        start = cell.parent or configured(cell.start_place, record_of(cell.start_place))
     except (ValueError, OSError):
         return []
-    pairs = [*zip(start.layers, cell.layers, strict=False)]
     return [
         f"mixer.{key} is {there[key]} there and {here[key]} here"
+        for there, here in zip(start.layers, cell.layers, strict=False)
         for key in keys
-        for there, here in pairs
         if key in there and key in here and there[key] != here[key]
     ]
 
