@@ -120,7 +120,7 @@ def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool =
     return [write(stem.with_name(f"{stem.name}.{form}"), content(figure, style, form)) for form in forms]
 
 
-def content(figure: Figure, style: Style, form: str) -> bytes:
+def content(figure: Figure, style: Style = SCREEN, form: str = "png") -> bytes:
     """Return the figure as PNG, or as PDF with embedded fonts; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     with matplotlib.rc_context(rc(style)):
