@@ -184,21 +184,21 @@ def _inquiries(
     """
     from zoo.evaluation.trained import cell_of  # imports torch, which takes seconds
 
-    without = [at for at, r in records.items() if r.get("weights") is None or not (at / WEIGHTS).is_file()]
-    if without:
+    kept = {at: r for at, r in records.items() if r.get("weights") is not None and (at / WEIGHTS).is_file()}
+    if without := [at for at in records if at not in kept]:
         few = f"{len(without)} of {len(records)} runs have no weights, such as {shown(without[0])}"
-        if len(without) == len(records):
+        if not kept:
             raise ValueError(f"{few}: {WEIGHTLESS}.")
         print(f"passed over: {few}: {WEIGHTLESS}", file=sys.stderr)
     inquiries, lost = list[Inquiry](), list[str]()
-    for folder in [folder for folder in records if folder not in without]:
+    for folder, record in kept.items():
         try:
-            cell = cell_of(folder, records[folder], trusted)
+            cell = cell_of(folder, record, trusted)
             task = _task_of(folder, cell, asking)
         except ValueError as error:
             lost.append(str(error))
         else:
-            inquiries.append(_one(folder, records[folder], cell, task, asking))
+            inquiries.append(_one(folder, record, cell, task, asking))
     if not inquiries:
         raise ValueError(lost[0])
     return inquiries, lost

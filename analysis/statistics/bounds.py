@@ -32,6 +32,7 @@ BITS_OF_AN_INT = 32
 ERROR_RATE = 1e-3  # the probability that violations() reports anything by chance
 ALPHABETS = 16  # the most alphabet sizes that a bound is averaged over
 VALUE_DIM = 64  # channels of the value codes; with 32 the curve is up to 0.16 higher where states are small
+SURE = 2000  # elements a pair from which a sum of outer products recalls all, to the last digit
 _NOISE = np.linspace(-5, 5, 41)
 _WEIGHT = np.exp(-(_NOISE**2) / 2) / np.exp(-(_NOISE**2) / 2).sum()
 _ANGLE = (np.arange(200) + 0.5) * np.pi / 200
@@ -141,8 +142,10 @@ def recalled(
     1 + n, each of the D - 1 others of the row s (1 - c) + c + n', each of the m - D elsewhere |r| times a
     cosine c.  Up to 0.04 below simulation (docs/bounds.md); a guess below one channel.
     """
-    size = np.asarray(elements, float)[..., None, None]
-    channels = np.maximum(size / value_dim, 1)
+    given = np.asarray(elements, float)
+    result = np.where(given < value_dim, 1 / num_values, 1.0)
+    between_ends = (given >= value_dim) & (given < SURE * num_kv_pairs)
+    channels = given[between_ends][:, None, None] / value_dim
     spread = np.sqrt((num_kv_pairs - 1) / (channels * value_dim))  # of n
     right = 1 + spread * _NOISE[:, None]
     length = np.sqrt(np.maximum(2 * right - 1 + value_dim * spread**2, 1e-12))
@@ -152,7 +155,8 @@ def recalled(
     behind = ndtr((right - cosines) / np.hypot((1 - cosines) / np.sqrt(value_dim), spread))
     in_row = (_density(channels) * behind).sum(axis=-1)
     right_most = in_row ** (num_kv_pairs - 1) * between[..., 0] ** (num_values - num_kv_pairs)
-    return np.where(size[..., 0, 0] < value_dim, 1 / num_values, right_most @ _WEIGHT)
+    result[between_ends] = right_most @ _WEIGHT
+    return result
 
 
 def _density(channels: ArrayLike) -> Floats:

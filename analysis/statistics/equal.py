@@ -65,18 +65,14 @@ def by_seed(
     wide = own.pivot(index="seed", columns="point", values="accuracy")
     wide = wide.reindex(columns=group["point"]).dropna()
     states, means = (group[column].to_numpy(float) for column in (x, "accuracy"))
-    if not len(states) or not states.min() <= state <= states.max():
-        return pd.Series(name=series, dtype=float)
     xs = np.unique(states)
     leading = [int(np.where(states <= each, means, -np.inf).argmax()) for each in xs]
     at_state = _read(np.log2(xs), wide.to_numpy(float)[:, leading], state)
-    return pd.Series(at_state, index=wide.index, name=series, dtype=float)
+    return pd.Series(at_state, index=wide.index, name=series, dtype=float).dropna()
 
 
 def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
     """Return the accuracy at this state of each row of ys [..., P] over states [P]; NaN outside."""
-    if not len(states) or not states.min() <= state <= states.max():
-        return np.full(ys.shape[:-1], np.nan)
     return _read(*_curve(states, ys), state)
 
 
@@ -141,7 +137,10 @@ def _row(name: str, what: str, here: float, draws: Floats, group: pd.DataFrame) 
 
 
 def _read(xs: Floats, ys: Floats, state: float) -> Floats:
-    """Return each row of ys [..., P] at this state, on straight lines over xs [P], log2 of rising states."""
+    """Return each row of ys [..., P] at this state, on straight lines over xs [P], log2 of rising states; NaN
+    outside."""
+    if not len(xs) or not xs[0] <= np.log2(state) <= xs[-1]:
+        return np.full(ys.shape[:-1], np.nan)
     place = min(int(np.searchsorted(xs, np.log2(state), side="right")), len(xs) - 1)
     before = max(place - 1, 0)
     width = xs[place] - xs[before]

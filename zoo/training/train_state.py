@@ -36,7 +36,7 @@ class Position:
     @property
     def validated_here(self) -> bool:
         """Return whether the last validation was at this step."""
-        return (self.step, "valid") in {(step, split) for step, split, *_ in self.rows}
+        return any(row[:2] == (self.step, "valid") for row in self.rows)
 
     @property
     def valid_accuracy(self) -> float | None:
