@@ -86,19 +86,21 @@ function atEqualState(view, points) {
   }));
 }
 
-/** seed -> the best accuracy of a series with at most this much, between two points a line over log2; seeds of all points. */
+/** seed -> accuracy of a series at a state: the points that lead by their means, between two a line over log2; seeds of all points. */
 function seriesAt(own, state, column) {
   const scored = own.map((point) => [point[column], bySeed(point.chosen.cells)]);
   const shared = [...scored[0][1].keys()].filter((seed) => scored.every(([, scores]) => scores.has(seed)));
-  return new Map(shared.map((seed) => [seed, bestAt(scored.map(([x, scores]) => [x, scores.get(seed)]), state)]));
+  const leading = scored.map(([x, scores]) => ({ x, scores, mean: mean([...scores.values()]) }));
+  return new Map(shared.map((seed) => [seed, readAt(leading, state, seed)]));
 }
 
-/** [x, accuracy] pairs -> the accuracy at x = state, of the best so far. */
-function bestAt(pairs, state) {
-  const xs = [...new Set(pairs.map(([x]) => x))].sort((a, b) => a - b);
-  const best = xs.map((x) => Math.max(...pairs.filter(([at]) => at <= x).map(([, y]) => y)));
+/** The accuracy of a seed at x = state; where two points lead by turns, on the line between them. */
+function readAt(points, state, seed) {
+  const xs = [...new Set(points.map(({ x }) => x))].sort((a, b) => a - b);
   const after = xs.findIndex((x) => x > state), place = after < 0 ? xs.length - 1 : after, before = Math.max(place - 1, 0);
+  const leader = (x) => points.filter((point) => point.x <= x).reduce((best, point) => (point.mean > best.mean ? point : best));
+  const [low, high] = [before, place].map((at) => leader(xs[at]).scores.get(seed));
   const width = Math.log2(xs[place] / xs[before]);
   const part = width ? Math.log2(state / xs[before]) / width : 0;
-  return best[before] * (1 - part) + best[place] * part;
+  return low * (1 - part) + high * part;
 }
