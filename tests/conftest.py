@@ -21,8 +21,9 @@ LONGEST = (
     *("browser", "every mixer composed", "tests/analysis/test_committed.py", "terminal", "kills"),
     *("tests/analysis/test_notebook.py", "tests/kernels/test_interpreted.py", "tests/test_interrupts.py"),
     *("tests/mixers/test_mixer_laws.py", "tests/launch/test_launcher.py", "tests/test_readme.py"),
-    *("tests/config/test_every_leaf.py", "tests/mixers/test_mixer_numerics.py"),
-    *("tests/training/test_resuming.py", "tests/analysis/test_figures.py", "tests/kernels/test_native.py"),
+    *("tests/terminal/test_streams_and_places.py", "tests/config/test_every_leaf.py"),
+    *("tests/population/test_sweeps.py", "tests/training/test_resuming.py", "tests/kernels/test_native.py"),
+    *("tests/mixers/test_mixer_numerics.py", "tests/analysis/test_figures.py"),
 )
 
 
