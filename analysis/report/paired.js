@@ -88,19 +88,14 @@ function atEqualState(view, points) {
 
 /** seed -> accuracy of a series at a state: the points that lead by their means, between two a line over log2; seeds of all points. */
 function seriesAt(own, state, column) {
-  const scored = own.map((point) => [point[column], bySeed(point.chosen.cells)]);
-  const shared = [...scored[0][1].keys()].filter((seed) => scored.every(([, scores]) => scores.has(seed)));
-  const leading = scored.map(([x, scores]) => ({ x, scores, mean: mean([...scores.values()]) }));
-  return new Map(shared.map((seed) => [seed, readAt(leading, state, seed)]));
-}
-
-/** The accuracy of a seed at x = state; where two points lead by turns, on the line between them. */
-function readAt(points, state, seed) {
-  const xs = [...new Set(points.map(({ x }) => x))].sort((a, b) => a - b);
+  const scores = new Map(own.map((point) => [point, bySeed(point.chosen.cells)]));
+  const xs = [...new Set(own.map((point) => point[column]))].sort((a, b) => a - b);
   const after = xs.findIndex((x) => x > state), place = after < 0 ? xs.length - 1 : after, before = Math.max(place - 1, 0);
-  const leader = (x) => points.filter((point) => point.x <= x).reduce((best, point) => (point.mean > best.mean ? point : best));
-  const [low, high] = [before, place].map((at) => leader(xs[at]).scores.get(seed));
   const width = Math.log2(xs[place] / xs[before]);
   const part = width ? Math.log2(state / xs[before]) / width : 0;
-  return low * (1 - part) + high * part;
+  const [low, high] = [before, place].map((at) => scores.get(leader(own.filter((point) => point[column] <= xs[at]))));
+  const shared = [...scores.get(own[0]).keys()].filter((seed) => own.every((point) => scores.get(point).has(seed)));
+  return new Map(shared.map((seed) => [seed, low.get(seed) * (1 - part) + high.get(seed) * part]));
 }
+
+const leader = (points) => points.reduce((best, point) => (point.accuracy > best.accuracy ? point : best));
