@@ -117,29 +117,21 @@ class Pareto:
         """
         rows = [(load, load.points, self.axis) for load in self.loads]
         rows += [(load, load.touched, "touched") for load in self.loads if load.touched is not None]
-        panels = [
-            figure.Panel(
-                shown,
-                axis,
-                load.name,
-                bound=None if bound == NONE else load.bound(axis),
-                whole=bound == WHOLE,
-                extra=self.extra if axis == self.axis else None,
-            )
-            for load, shown, axis in rows
-        ]
+        panels, whole = [], bound == WHOLE
+        for load, shown, axis in rows:
+            limit = None if bound == NONE else load.bound(axis)
+            extra = self.extra if axis == self.axis else None
+            panels.append(figure.Panel(shown, axis, load.name, bound=limit, whole=whole, extra=extra))
         y_label = "" if self.slices else "one load a panel"
         return figure.panels(panels, self.slices, style=style, y_label=y_label)
 
     def slices_picture(self, style: Style = SCREEN) -> "figure.Figure":
         """Draw one panel for each slice of each load."""
-        panels = [
-            figure.Panel(
-                rows, self.axis, ", ".join(filter(None, [_short(load), cells.slices_in_words([name])]))
-            )
-            for load in self.loads
-            for name, rows in load.by_slice.items()
-        ]
+        panels = []
+        for load in self.loads:
+            for name, rows in load.by_slice.items():
+                title = ", ".join(filter(None, [_short(load), cells.slices_in_words([name])]))
+                panels.append(figure.Panel(rows, self.axis, title))
         return figure.panels(panels, style=style, y_label="one slice a panel")
 
 
@@ -153,8 +145,7 @@ def pareto(
 ) -> Pareto:
     """Compute what the pictures show from the table of `zoo.results.load`.
 
-    of: slices to take the mean over; None: all of the split.  where: a condition of
-    `analysis.records.where`.
+    of: slices to take the mean over; None: all of the split.  where: as in `analysis.records.where`.
     ValueError, one line: something cannot be shown, such as an unknown slice or column, or nothing is left.
     """
     table, notes = once(filtered(table, where))
@@ -254,14 +245,11 @@ def _recipes(table: pd.DataFrame) -> list[str]:
     for name in of_cells.filter(regex=RECIPE):
         known = [{*map(cells.word, of)} - {cells.MISSING} for _, of in of_cells.groupby("mixer")[name]]
         if len({frozenset(values) for values in known if values}) > 1:
-            short = {
-                value.rpartition(".")[2] if name.endswith(".class") else value
-                for value in set().union(*known)
-            }
+            values = set().union(*known)
+            short = {each.rpartition(".")[2] for each in values} if name.endswith(".class") else values
             differ.append(f"{name} ({', '.join(sorted(short, key=lambda value: (len(value), value)))})")
-    return (
-        [f"not all mixers were trained alike: {'; '.join(differ)}. --where keeps one kind."] if differ else []
-    )
+    text = f"not all mixers were trained alike: {'; '.join(differ)}. --where keeps one kind."
+    return [text] if differ else []
 
 
 def _report(shown: Pareto, paths: list[Path], form: str) -> None:

@@ -1,6 +1,7 @@
 """Show how many pairs a state recalls: capacity at 90 per cent against state, with a power law per mixer."""
 
 import textwrap
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,27 +26,43 @@ DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
 ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, for arrows at capacities outside the loads
 ROOM = 1.5  # factor of room on both sides of the points
 STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars at which bounds are computed
+COUNTS = {  # column of `zoo.results.load` -> its label
+    capacity.RESIDENT: "Resident state at that many pairs (scalars per sequence, all layers)",
+    "state_mixer_paper": "State of one mixer, as published figures count it (scalars per sequence)",
+}
 Limits = dict[str, list[tuple[float, float]]]  # bound -> [(state, pairs)]
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """What is drawn against one of COUNTS: capacities, and a power law for each series."""
+
+    count: str
+    capacities: pd.DataFrame
+    fits: pd.DataFrame
 
 
 def figure(study: Study, style: Style) -> Picture:
     """Draw the capacities; a load may be a slice or a cell of its own, see `analysis.statistics.capacity`."""
-    if (axis := cells.load_axis(study.table)) != cells.PAIRS:
+    table = study.table
+    if (axis := cells.load_axis(table)) != cells.PAIRS:
         raise ValueError(f"state_scaling counts pairs, and these rows have {axis}: loads draws that.")
-    about = scored.means(study.table)
-    capacities = capacity.capacities(study.table).merge(
-        about.drop_duplicates("series")[["series", "mixer", "family"]], on="series"
-    )
-    fits, of_the_mixer = capacity.fits(study.table), capacity.fits(study.table, of_state="state_mixer_paper")
-    limits = _limits(study.table)
+    about = scored.means(table)
+    names = about.drop_duplicates("series")[["series", "mixer", "family"]]
+    panels = [
+        _Panel(of, capacity.capacities(table, of_state=of).merge(names), capacity.fits(table, of_state=of))
+        for of in COUNTS
+        if any(table[of].notna())
+    ]
     sentences = [
         f"Capacity: the pairs at which accuracy falls below {capacity.RECALL:g}, read off between the loads; "
         f"an arrow: above the largest load or below the smallest. {caption(about)}",
-        *_words(fits, capacities),
+        *_words(panels),
     ]
-    loads = sorted(set(study.table[axis].tolist()))
-    drawn = _draw(capacities, fits, limits, loads, sentences[0], style)
-    return Picture(drawn, capacities, sentences, {"fits": fits, "fits_of_the_mixer": of_the_mixer})
+    drawn = _draw(panels, _limits(table), sorted(set(table[axis].tolist())), sentences[0], style)
+    rows = panels[0].capacities.assign(**{of.count: of.capacities["state"] for of in panels[1:]})
+    fits = {name: of.fits for name, of in zip(("fits", "fits_of_the_mixer"), panels, strict=False)}
+    return Picture(drawn, rows, sentences, fits)
 
 
 def _limits(table: pd.DataFrame) -> Limits:
@@ -63,37 +80,40 @@ def _limits(table: pd.DataFrame) -> Limits:
     return limits
 
 
-def _draw(
-    capacities: pd.DataFrame,
-    fits: pd.DataFrame,
-    limits: Limits,
-    loads: list[float],
-    caption: str,
-    style: Style,
-) -> Figure:
-    figure = page.new(style.width, style.height)
-    ax = figure.subplots()
-    style_of = looks(capacities)
-    for row in capacities.to_dict("records"):
-        _mark(ax, row, style_of[row["series"]], loads)
-    exponents = {row["series"]: row for row in fits.to_dict("records") if np.isfinite(row["exponent"])}
-    for series, fit in exponents.items():
-        of = capacities.loc[(capacities["series"] == series) & (capacities["censored"] == ""), "state"]
-        states = np.array([min(of), max(of)])
-        pairs = fit["factor"] * states ** fit["exponent"]
-        ax.plot(states, pairs, color=style_of[series].colour, linewidth=1)
+def _draw(panels: list[_Panel], limits: Limits, loads: list[float], caption: str, style: Style) -> Figure:
+    figure = page.new(style.width * (1 if style.below else len(panels)), style.height)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    style_of = looks(panels[0].capacities.assign(family=""))  # lines of one family would have one colour
+    axes[0].set_yscale("log", base=2)
+    axes[0].set_ylim(min(loads) / 1.6, max(loads) * 1.6)
+    fixed(axes[0].yaxis, loads, "{:g}".format)
+    for ax, panel in zip(axes, panels, strict=True):
+        known = panel.capacities.dropna(subset="state").to_dict("records")
+        for row in known:
+            _mark(ax, row, style_of[row["series"]], loads)
+        _lines(ax, panel, style_of)
+        states = [row["state"] for row in known]
+        ends = states + [state for state, _ in limits[HEURISTIC] if panel is panels[0]]
+        scale(ax, AXES["resident"], min(ends) / ROOM, max(states) * ROOM, style.width)
+        ax.set_xlabel(textwrap.fill(COUNTS[panel.count], int(style.width * 100 / style.font)))
     for label, known in limits.items():
         states, pairs = np.array(known).reshape(-1, 2).T
-        ax.plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
-    states = [min(capacities["state"]), *(state for state, _ in limits[HEURISTIC])]
-    least = min(states) / ROOM
-    scale(ax, AXES["resident"], least, max(capacities["state"]) * ROOM, style.width)
-    _pairs(ax, loads)
-    label = "Resident state at that many pairs (scalars per sequence, all layers)"
-    ax.set_xlabel(textwrap.fill(label, int(style.width * 100 / style.font)))
-    ax.set_ylabel(f"Pairs recalled at {capacity.RECALL:.0%}")
-    page.finish(figure, _handles(style_of, exponents, limits, least), caption, style)
+        axes[0].plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
+    axes[0].set_ylabel(f"Pairs recalled at {capacity.RECALL:.0%}")
+    page.finish(figure, _handles(style_of, panels, limits, axes[0].get_xlim()[0]), caption, style)
     return figure
+
+
+def _lines(ax: Axes, panel: _Panel, style_of: dict[str, Look]) -> None:
+    for fit in panel.fits.dropna(subset="exponent").to_dict("records"):
+        of = panel.capacities.query("censored == '' and series == @fit['series']")["state"]
+        states = np.array([min(of), max(of)])
+        ax.plot(
+            states,
+            fit["factor"] * states ** fit["exponent"],
+            color=style_of[fit["series"]].colour,
+            linewidth=1,
+        )
 
 
 def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
@@ -114,19 +134,12 @@ def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
         ax.vlines(row["state"], low, high, color=look.colour, linewidth=1)
 
 
-def _pairs(ax: Axes, loads: list[float]) -> None:
-    ax.set_yscale("log", base=2)
-    ax.set_ylim(min(loads) / 1.6, max(loads) * 1.6)
-    fixed(ax.yaxis, loads, "{:g}".format)
-
-
-def _handles(
-    style_of: dict[str, Look], exponents: dict[str, dict], limits: Limits, least: float
-) -> page.Handles:
+def _handles(style_of: dict[str, Look], panels: list[_Panel], limits: Limits, least: float) -> page.Handles:
+    exponents = {name: _exponents(panels, name) for name in style_of}
     handles: page.Handles = [
         Line2D(
-            [], [], color=look.colour, marker=look.marker, linestyle="-" if name in exponents else "none",
-            label=f"{name}: {_exponent(exponents[name])}" if name in exponents else name,
+            [], [], color=look.colour, marker=look.marker, linestyle="-" if exponents[name] else "none",
+            label="\n".join([name, *exponents[name]]),
         )
         for name, look in style_of.items()
     ]  # fmt: skip
@@ -139,20 +152,23 @@ def _handles(
     return handles
 
 
-def _exponent(fit: dict) -> str:
-    interval = "" if np.isnan(fit["low"]) else f" ({fit['low']:.2f} to {fit['high']:.2f})"
-    return f"state^{fit['exponent']:.2f}{interval}"
+def _exponents(panels: list[_Panel], series: str) -> list[str]:
+    """Return the power laws of a series, a line a panel: "state^1.50 (1.47 to 1.52) left"."""
+    lines = []
+    for side, panel in zip((" left", " right") if len(panels) > 1 else ("",), panels, strict=True):
+        fit = panel.fits.set_index("series").to_dict("index")[series]
+        interval = "" if np.isnan(fit["low"]) else f" ({fit['low']:.2f} to {fit['high']:.2f})"
+        if np.isfinite(fit["exponent"]):
+            lines.append(f"state^{fit['exponent']:.2f}{interval}{side}")
+    return lines
 
 
-def _words(fits: pd.DataFrame, capacities: pd.DataFrame) -> list[str]:
-    lines = [
-        f"{row['series']}: pairs grow as {_exponent(row)}, from {row['states']} states."
-        for row in fits.to_dict("records")
-        if np.isfinite(row["exponent"])
-    ]
-    without = [row["series"] for row in fits.to_dict("records") if not np.isfinite(row["exponent"])]
+def _words(panels: list[_Panel]) -> list[str]:
+    known = {series: _exponents(panels, series) for series in panels[0].fits["series"]}
+    lines = [f"{series}: pairs grow as {', '.join(of)}." for series, of in known.items() if of]
+    without = [series for series, of in known.items() if not of]
     if without:
         few = f"fewer than {capacity.STATES} states, over an octave, with a capacity within the loads"
         lines.append(f"No exponent, for {few}: {', '.join(without)}.")
-    above = [in_words(row) for row in capacities.to_dict("records") if row["censored"] == "above"]
+    above = [in_words(row) for row in panels[0].capacities.to_dict("records") if row["censored"] == "above"]
     return [*lines, f"Above the largest load: {', '.join(above)}."] if above else lines

@@ -36,16 +36,17 @@ class _Unit:
     seeds: int
 
 
-def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
+def capacities(table: pd.DataFrame, recall: float = RECALL, of_state: str = RESIDENT) -> pd.DataFrame:
     """Return a row per mixer and setting: UNIT, state, pairs, low, high, censored, loads, seeds.
 
     pairs: units of the task's load axis, recalled at `recall`; NaN if censored is "below" (the smallest load
     is missed) or "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf
     where draws are censored, NaN with one seed.  state: scalars, at that many pairs; where censored, at the
-    nearest load.  table: of `zoo.results.load`; ValueError as `cells.load_axis`.
+    nearest load.  table: of `zoo.results.load`, whose column `of_state` counts the state; ValueError as
+    `cells.load_axis`.
     """
     rows = []
-    for unit in _units(table):
+    for unit in _units(table, of_state):
         crossings = crossing(unit.log_pairs, unit.accuracy, recall)
         low, high = np.nan, np.nan
         if unit.seeds > 1:
@@ -123,7 +124,7 @@ def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     return slope, centre[1] - slope * centre[0]
 
 
-def _units(table: pd.DataFrame, of_state: str = RESIDENT) -> list[_Unit]:
+def _units(table: pd.DataFrame, of_state: str) -> list[_Unit]:
     axis = cells.load_axis(table)
     table = cells.named(table)
     table = table.loc[decodable(table)]

@@ -41,7 +41,7 @@ def one_load_each(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
         study.record(
             name, min(1.0, skill * width / pairs), seed=seed, d_model=width, state=width,
             slices=[(8 * pairs, pairs)],
-        )
+        ) | {"state_mixer_paper": width - 16}
         for (name, skill), width, pairs, seed in product(skills.items(), (32, 64, 128), (4, 8, 16), range(3))
     ]  # fmt: skip
     return gallery.Study(study.write(tmp_path_factory.mktemp("loads"), records))
@@ -103,6 +103,9 @@ def test_a_capacity_grows_as_the_state_does(one_load_each: gallery.Study) -> Non
     rows = picture.rows.set_index(["series", "d_model"])
     assert rows.loc[("Based", 64), "pairs"] == pytest.approx(2**2.5)  # 1 at 4 pairs, .8 at 8
     assert rows.loc[("Attention", 64), "censored"] == "above"
+    assert rows.loc[("Based", 64), ["state", "state_mixer_paper"]].tolist() == pytest.approx([64, 48])
+    left, right = (ax.get_xlabel() for ax in picture.figure.axes)
+    assert left.startswith("Resident state") and right.startswith("State of one mixer")
     assert "Attention d_model=64" in " ".join(picture.sentences)
 
 

@@ -14,11 +14,7 @@ Row = tuple[int, str, str, str, float]
 
 def score_rows(step: int, split: str, scores: dict[str, Score]) -> list[Row]:
     """Return a row for each slice and each number of its score."""
-    return [
-        (step, split, name, metric, value)
-        for name, score in scores.items()
-        for metric, value in asdict(score).items()
-    ]
+    return [(step, split, name, *each) for name, score in scores.items() for each in asdict(score).items()]
 
 
 def train_rows(step: int, losses: list[tuple[str, int, float]]) -> list[Row]:

@@ -12,16 +12,9 @@ from zoo.common.checks import unknown
 
 COMMANDS = ("sbatch", "srun", "squeue", "sinfo", "scontrol")
 ENDED = (
-    "COMPLETED",
-    "FAILED",
-    "CANCELLED",
-    "TIMEOUT",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "DEADLINE",
-    "BOOT_FAIL",
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL",
     "REVOKED",
-)
+)  # fmt: skip
 GONE = "no longer in the queue"
 
 
