@@ -48,7 +48,7 @@ PICTURES = {
     },
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
-    "atlas_capacity": ("state_scaling", "heat_map"),
+    **dict.fromkeys(("atlas_capacity", "atlas_capacity_longer"), ("state_scaling", "heat_map")),
     "atlas_frontier": ("mixers", "frontier", "frontier_each", "rounded"),
     "atlas_block": ("heat_map", "plane", "effective_state"),
     "atlas_takeoff": ("takeoff",),  # cells end once they know enough: their accuracies say when they ended
