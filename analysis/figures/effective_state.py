@@ -1,5 +1,6 @@
 """State that a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence."""
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -94,7 +95,7 @@ def _panel(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
     ax.grid(visible=True, axis="x")
-    ax.set_yticks(places, part.index.tolist())
+    ax.set_yticks(places, [textwrap.fill(name, 30) for name in part.index])
 
 
 def _sentences(rows: pd.DataFrame) -> list[str]:

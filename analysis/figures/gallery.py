@@ -48,7 +48,8 @@ PICTURES = {
     },
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
-    **dict.fromkeys(("atlas_capacity", "atlas_capacity_longer"), ("state_scaling", "heat_map")),
+    "atlas_capacity": ("state_scaling", "heat_map", "effective_state"),
+    "atlas_capacity_longer": ("state_scaling", "heat_map"),
     "atlas_frontier": ("mixers", "frontier", "frontier_each", "rounded"),
     "atlas_block": ("heat_map", "plane", "effective_state"),
     "atlas_takeoff": ("takeoff",),  # cells end once they know enough: their accuracies say when they ended
@@ -78,6 +79,7 @@ PART = {  # the other cells are intermediate, shorter, or read with full attenti
     **dict.fromkeys(("mini_adapt", "mini_adapt_text"), "lr == 0.003"),
     "mini_adapt_learned": "mixer.top_k == 16",
     "atlas_block/effective_state": "task == 'mqar'",  # this picture shows one task
+    "atlas_capacity/effective_state": "seed == 0 and 1000 < state_mixer_paper < 1400",  # and this one size
 }
 
 

@@ -83,7 +83,7 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for name in shown]
     ticks = [_head(name).removeprefix("task ") for name in shown] if words else values
     turn = {"rotation": 30, "ha": "right"} if words else {"rotation": 0, "ha": "center"}
-    ax.set_xticklabels(ticks, fontsize=small() if heads or words else None, **turn)
+    ax.set_xticklabels(ticks, fontsize=small() if heads or words or len(ticks) > 11 else None, **turn)
     ax.set_yticklabels(names, rotation=0)
     keys = "mean over slices" if words else _keys_in_words(list(column_names.values()))
     ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")

@@ -12,13 +12,14 @@ from matplotlib.lines import Line2D
 
 from ..drawing import page
 from ..drawing.figure import caption
-from ..drawing.legend import heading
+from ..drawing.legend import HOLLOW, heading
 from ..drawing.style import GREY, Look, Style, looks, marker_area
 from ..drawing.ticks import fixed, scale
 from ..records import cells
 from ..statistics import bounds, capacity, scored
 from ..statistics.axes import AXES
 from ..statistics.points import in_words
+from ..statistics.seeds import APART
 from .gallery import Picture, Study
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
@@ -120,9 +121,10 @@ def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
     """Draw a point at its capacity, with an arrow if the capacity lies outside the loads."""
     censored = row["censored"]
     y = {"": row["pairs"], "above": max(loads), "below": min(loads)}[censored]
+    face, edge = ("white", look.colour) if row["apart"] else (look.colour, "white")
     ax.scatter(
-        row["state"], y, s=marker_area() * look.area, marker=look.marker, facecolor=look.colour,
-        edgecolor="white", linewidth=0.6, zorder=3, clip_on=False,
+        row["state"], y, s=marker_area() * look.area, marker=look.marker, facecolor=face, edgecolor=edge,
+        linewidth=0.6, zorder=3, clip_on=False,
     )  # fmt: skip
     if censored:
         ax.annotate(
@@ -143,6 +145,9 @@ def _handles(style_of: dict[str, Look], panels: list[_Panel], limits: Limits, le
         )
         for name, look in style_of.items()
     ]  # fmt: skip
+    if any(panels[0].capacities["apart"]):
+        hollow: Any = HOLLOW | {"label": f"seeds differ by > {APART:g}"}
+        handles.append(Line2D([], [], **hollow))
     for label, known in limits.items():
         last = max((state for state, _ in known), default=np.nan)
         if last < least:

@@ -66,14 +66,10 @@ def _good(point: object, grid: pd.DataFrame) -> dict[str, object]:
         last += 1
     outside = np.concatenate([[-np.inf], rates, [np.inf]])
     return {
-        "point": point,
-        "good_low": grid["lr"][first],
-        "good_high": grid["lr"][last],
-        "decades": rates[last] - rates[first],
-        "decades_most": outside[last + 2] - outside[first],
-        "open_low": first == 0,
-        "open_high": last == len(good) - 1,
-    }
+        "point": point, "good_low": grid["lr"][first], "good_high": grid["lr"][last],
+        "decades": rates[last] - rates[first], "decades_most": outside[last + 2] - outside[first],
+        "open_low": first == 0, "open_high": last == len(good) - 1,
+    }  # fmt: skip
 
 
 def _best(point: object, grid: pd.DataFrame) -> dict[str, object]:
@@ -82,15 +78,10 @@ def _best(point: object, grid: pd.DataFrame) -> dict[str, object]:
     place = _middle_best(scores)
     edge = "" if len(grid) < 3 else {0: "low", len(grid) - 1: "high"}.get(place, "")
     return {
-        "point": point,
-        "lr": grid["lr"][place],
-        "valid_accuracy": grid["valid_accuracy"][place],
-        "lrs": len(grid),
-        "lr_edge": edge,
-        "lr_on_edge": edge != "",
-        "single_lr": len(grid) == 1,
+        "point": point, "lr": grid["lr"][place], "valid_accuracy": grid["valid_accuracy"][place],
+        "lrs": len(grid), "lr_edge": edge, "lr_on_edge": edge != "", "single_lr": len(grid) == 1,
         "diverged_in_grid": sum(grid["diverged"]),
-    }
+    }  # fmt: skip
 
 
 def _middle_best(scores: NDArray[np.float64]) -> int:

@@ -52,11 +52,8 @@ def _top_level(cell: Cell) -> list[str]:
     if errors:
         return errors
     given = {key: config[key] for key in POSITIVE if config[key] != "auto"}
-    return [
-        f"{key} (={value}) must be positive and finite."
-        for key, value in given.items()
-        if not 0 < value < math.inf
-    ]
+    wrong = {key: value for key, value in given.items() if not 0 < value < math.inf}
+    return [f"{key} (={value}) must be positive and finite." for key, value in wrong.items()]
 
 
 def _bounds(cell: Cell) -> list[str]:
