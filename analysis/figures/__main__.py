@@ -117,8 +117,8 @@ def _make(
 
 
 def _print(picture: gallery.Picture, paths: list[Path], form: str) -> None:
-    for table in picture.tables.values():
-        _table(table, form)
+    for name, table in picture.tables.items():
+        _table(name.replace("_", " "), table, form)
     screen = console()
     for line in picture.sentences:
         screen.print(line, markup=False, soft_wrap=not screen.is_terminal)
@@ -126,8 +126,8 @@ def _print(picture: gallery.Picture, paths: list[Path], form: str) -> None:
         screen.print(f"wrote {path}", soft_wrap=True, markup=False)
 
 
-def _table(rows: pd.DataFrame, form: str) -> None:
-    shown = slim()
+def _table(title: str, rows: pd.DataFrame, form: str) -> None:
+    shown = slim(title)
     columns = [str(name) for name in rows.columns if name not in ("source", "note")]
     for column in columns:
         shown.add_column(column, no_wrap=True)
