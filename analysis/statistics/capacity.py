@@ -40,7 +40,7 @@ class _Unit:
 
 
 def capacities(table: pd.DataFrame, recall: float = RECALL, of_state: str = RESIDENT) -> pd.DataFrame:
-    """Return a row per mixer and setting: UNIT, state, pairs, low, high, censored, loads, seeds.
+    """Return a row per mixer and setting: UNIT, state, pairs, low, high, censored, loads, seeds, apart.
 
     pairs: units of the task's load axis, recalled at `recall`; NaN if censored is "below" (the smallest load
     is missed) or "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf
