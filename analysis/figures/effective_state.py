@@ -38,7 +38,7 @@ def figure(study: Study, style: Style) -> Picture:
     made = page.new(style.width * len(panels), 1.2 + LINE * len(order))
     for ax, of in zip(made.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         part = rows.loc[(rows["slice"] == of["slice"]) & (rows["cut"] == of["cut"])]
-        _panel(ax, part.set_index("series").reindex(order["series"].tolist()))
+        _panel(ax, part.set_index("series").reindex(order["series"].tolist()), style.letters)
         title = f"{cells.slices_in_words([of['slice']])}, after {of['cut']} tokens"
         ax.set_title(title, fontsize=small())
     handles: page.Handles = [Patch(color=colour, label=kind) for kind, colour in BARS.items()]
@@ -85,7 +85,7 @@ def _needed(name: str, vocab_size: float) -> float:
     return float(bounds.least_bits(1.0, load)) / bounds.BITS_OF_A_SCALAR if load else float("nan")
 
 
-def _panel(ax: Axes, part: pd.DataFrame) -> None:
+def _panel(ax: Axes, part: pd.DataFrame, letters: int) -> None:
     places = np.arange(len(part))
     for i, (kind, colour) in enumerate(BARS.items()):
         ax.barh(places + 0.3 - 0.2 * i, part[kind], height=0.18, color=colour)
@@ -95,7 +95,7 @@ def _panel(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
     ax.grid(visible=True, axis="x")
-    ax.set_yticks(places, [textwrap.fill(name, 30) for name in part.index])
+    ax.set_yticks(places, [textwrap.fill(name, letters) for name in part.index])
 
 
 def _sentences(rows: pd.DataFrame) -> list[str]:

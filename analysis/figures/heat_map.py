@@ -21,6 +21,7 @@ from .plane import by_kind
 BETWEEN = " | "  # between a load and its slice
 TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which columns show
 SPACES = str.maketrans("=_", "  ")
+ROOMY = 11  # columns whose slices can be written in letters of the usual size
 MOST = 40  # rows; if there are more settings, each series shows only its best
 COLUMNS = 30  # if there are more, each load shows only the mean of its slices
 GUESS = {True: "chance, 1/n", False: "chance"}  # whether chance is a guess among the row's values
@@ -83,7 +84,7 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for name in shown]
     ticks = [_head(name).removeprefix("task ") for name in shown] if words else values
     turn = {"rotation": 30, "ha": "right"} if words else {"rotation": 0, "ha": "center"}
-    ax.set_xticklabels(ticks, fontsize=small() if heads or words or len(ticks) > 11 else None, **turn)
+    ax.set_xticklabels(ticks, fontsize=small() if heads or words or len(ticks) > ROOMY else None, **turn)
     ax.set_yticklabels(names, rotation=0)
     keys = "mean over slices" if words else _keys_in_words(list(column_names.values()))
     ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")

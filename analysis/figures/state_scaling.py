@@ -19,7 +19,7 @@ from ..records import cells
 from ..statistics import bounds, capacity, scored
 from ..statistics.axes import AXES
 from ..statistics.points import in_words
-from ..statistics.seeds import APART
+from ..statistics.seeds import APART, settled
 from .gallery import Picture, Study
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
@@ -36,7 +36,7 @@ Limits = dict[str, list[tuple[float, float]]]  # bound -> [(state, pairs)]
 
 @dataclass(frozen=True)
 class _Panel:
-    """What is drawn against one of COUNTS: capacities, and a power law for each series."""
+    """Capacities against one of COUNTS, and a power law for each series."""
 
     count: str
     capacities: pd.DataFrame
@@ -49,7 +49,8 @@ def figure(study: Study, style: Style) -> Picture:
     if (axis := cells.load_axis(table)) != cells.PAIRS:
         raise ValueError(f"state_scaling counts pairs, and these rows have {axis}: loads draws that.")
     about = scored.means(table)
-    names = about.drop_duplicates("series")[["series", "mixer", "family"]]
+    of_units = about.assign(apart=~settled(about)).groupby(capacity.UNIT, as_index=False, dropna=False)
+    names = of_units.agg(apart=("apart", "any"), mixer=("mixer", "first"), family=("family", "first"))
     panels = [
         _Panel(of, capacity.capacities(table, of_state=of).merge(names), capacity.fits(table, of_state=of))
         for of in COUNTS
@@ -94,8 +95,8 @@ def _draw(panels: list[_Panel], limits: Limits, loads: list[float], caption: str
             _mark(ax, row, style_of[row["series"]], loads)
         _lines(ax, panel, style_of)
         states = [row["state"] for row in known]
-        ends = states + [state for state, _ in limits[HEURISTIC] if panel is panels[0]]
-        scale(ax, AXES["resident"], min(ends) / ROOM, max(states) * ROOM, style.width)
+        bounded = [state for state, _ in limits[HEURISTIC]] if ax is axes[0] else []
+        scale(ax, AXES["resident"], min(states + bounded) / ROOM, max(states) * ROOM, style.width)
         ax.set_xlabel(textwrap.fill(COUNTS[panel.count], int(style.width * 100 / style.font)))
     for label, known in limits.items():
         states, pairs = np.array(known).reshape(-1, 2).T
@@ -109,12 +110,8 @@ def _lines(ax: Axes, panel: _Panel, style_of: dict[str, Look]) -> None:
     for fit in panel.fits.dropna(subset="exponent").to_dict("records"):
         of = panel.capacities.query("censored == '' and series == @fit['series']")["state"]
         states = np.array([min(of), max(of)])
-        ax.plot(
-            states,
-            fit["factor"] * states ** fit["exponent"],
-            color=style_of[fit["series"]].colour,
-            linewidth=1,
-        )
+        pairs = fit["factor"] * states ** fit["exponent"]
+        ax.plot(states, pairs, color=style_of[fit["series"]].colour, linewidth=1)
 
 
 def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
@@ -137,7 +134,7 @@ def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
 
 
 def _handles(style_of: dict[str, Look], panels: list[_Panel], limits: Limits, least: float) -> page.Handles:
-    exponents = {name: _exponents(panels, name) for name in style_of}
+    exponents = _exponents(panels)
     handles: page.Handles = [
         Line2D(
             [], [], color=look.colour, marker=look.marker, linestyle="-" if exponents[name] else "none",
@@ -157,19 +154,18 @@ def _handles(style_of: dict[str, Look], panels: list[_Panel], limits: Limits, le
     return handles
 
 
-def _exponents(panels: list[_Panel], series: str) -> list[str]:
-    """Return the power laws of a series, a line a panel: "state^1.50 (1.47 to 1.52) left"."""
-    lines = []
+def _exponents(panels: list[_Panel]) -> dict[str, list[str]]:
+    """Return the power laws of each series, a line a panel: "state^1.50 (1.47 to 1.52) left"."""
+    lines: dict[str, list[str]] = {series: [] for series in panels[0].fits["series"]}
     for side, panel in zip((" left", " right") if len(panels) > 1 else ("",), panels, strict=True):
-        fit = panel.fits.set_index("series").to_dict("index")[series]
-        interval = "" if np.isnan(fit["low"]) else f" ({fit['low']:.2f} to {fit['high']:.2f})"
-        if np.isfinite(fit["exponent"]):
-            lines.append(f"state^{fit['exponent']:.2f}{interval}{side}")
+        for fit in panel.fits.dropna(subset="exponent").to_dict("records"):
+            interval = "" if np.isnan(fit["low"]) else f" ({fit['low']:.2f} to {fit['high']:.2f})"
+            lines[fit["series"]].append(f"state^{fit['exponent']:.2f}{interval}{side}")
     return lines
 
 
 def _words(panels: list[_Panel]) -> list[str]:
-    known = {series: _exponents(panels, series) for series in panels[0].fits["series"]}
+    known = _exponents(panels)
     lines = [f"{series}: pairs grow as {', '.join(of)}." for series, of in known.items() if of]
     without = [series for series, of in known.items() if not of]
     if without:

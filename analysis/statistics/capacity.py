@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from zoo.results.record import APART
-
 from ..records import cells
 from . import learning_rate
 from .frontier import decodable
@@ -36,17 +34,15 @@ class _Unit:
     log_states: Floats
     accuracy: Floats
     seeds: int
-    apart: bool
 
 
 def capacities(table: pd.DataFrame, recall: float = RECALL, of_state: str = RESIDENT) -> pd.DataFrame:
-    """Return a row per mixer and setting: UNIT, state, pairs, low, high, censored, loads, seeds, apart.
+    """Return a row per mixer and setting: UNIT, state, pairs, low, high, censored, loads, seeds.
 
     pairs: units of the task's load axis, recalled at `recall`; NaN if censored is "below" (the smallest load
     is missed) or "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf
     where draws are censored, NaN with one seed.  state: scalars, at that many pairs; where censored, at the
-    nearest load.  apart: some seeds may not have begun to recall, their means over the loads differ by more
-    than APART.  table: of `zoo.results.load`, whose column `of_state` counts the state; ValueError as
+    nearest load.  table: of `zoo.results.load`, whose column `of_state` counts the state; ValueError as
     `cells.load_axis`.
     """
     rows = []
@@ -61,9 +57,9 @@ def capacities(table: pd.DataFrame, recall: float = RECALL, of_state: str = RESI
             | {"pairs": 2.0 ** crossings[0] if np.isfinite(crossings[0]) else np.nan}
             | {"low": low, "high": high}
             | {"censored": {-np.inf: "below", np.inf: "above"}.get(float(crossings[0]), "")}
-            | {"loads": len(unit.log_pairs), "seeds": unit.seeds, "apart": unit.apart}
+            | {"loads": len(unit.log_pairs), "seeds": unit.seeds}
         )
-    columns = [*UNIT, "state", "pairs", "low", "high", "censored", "loads", "seeds", "apart"]
+    columns = [*UNIT, "state", "pairs", "low", "high", "censored", "loads", "seeds"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -140,7 +136,7 @@ def _units(table: pd.DataFrame, of_state: str) -> list[_Unit]:
 
 
 def _scored(load: pd.DataFrame, axis: str, of_state: str) -> Iterator[tuple]:
-    """Yield (unit, pairs, state, accuracy [1 + draws], seeds, apart) of each point and slice of one load."""
+    """Yield (unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
     chosen = learning_rate.choose(load)
     slices = cells.slices(load, "test")
     pairs = dict(zip(load["slice"], load[axis].astype(float), strict=True))
@@ -151,10 +147,9 @@ def _scored(load: pd.DataFrame, axis: str, of_state: str) -> Iterator[tuple]:
     for point, scores in wide.groupby("point"):
         measured = scores.to_numpy(float)
         accuracy = np.vstack([measured.mean(axis=0), resampled(measured, rng)])
-        apart = bool(np.ptp(measured.mean(axis=1)) > APART)
         unit = tuple(about[point][name] for name in UNIT)
         for i, name in enumerate(slices):
-            yield unit, pairs[name], about[point][of_state], accuracy[:, i], len(scores), apart
+            yield unit, pairs[name], about[point][of_state], accuracy[:, i], len(scores)
 
 
 def _unit(name: tuple, scores: list) -> _Unit:
@@ -166,7 +161,6 @@ def _unit(name: tuple, scores: list) -> _Unit:
         log_states=np.array([np.log2(np.mean([of[1] for of in group])) for group in same]),
         accuracy=np.stack([np.mean([of[2] for of in group], axis=0) for group in same], axis=1),
         seeds=max(of[3] for of in scores),
-        apart=any(of[4] for of in scores),
     )
 
 

@@ -106,7 +106,13 @@ def test_a_capacity_grows_as_the_state_does(one_load_each: gallery.Study) -> Non
     assert rows.loc[("Based", 64), ["state", "state_mixer_paper"]].tolist() == pytest.approx([64, 48])
     left, right = (ax.get_xlabel() for ax in picture.figure.axes)
     assert left.startswith("Resident state") and right.startswith("State of one mixer")
-    assert "Attention d_model=64" in " ".join(picture.sentences)
+    assert "Attention d_model=64" in " ".join(picture.sentences) and not picture.rows["apart"].any()
+
+
+def test_a_point_whose_seeds_have_not_all_begun_is_hollow(tmp_path: Path) -> None:
+    records = [record | {"state_mixer_paper": 9} for record in study.seeds("based", [0.2, 0.9, 0.9])]
+    picture = study.drawn("state_scaling", tmp_path / "apart", records)
+    assert picture.rows["apart"].tolist() == [True] and "seeds differ by > 0.3" in texts(picture.figure)
 
 
 def test_recall_falls_with_the_load_and_lines_are_labelled_by_setting(one_load_each: gallery.Study) -> None:
